@@ -85,10 +85,10 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 		}
 		events = append(events, meta("thread_name", hostProcess, i, name))
 	}
-	tracks, waits := t.engineEvents()
-	events, body = append(events, tracks...), append(body, waits...)
-	zoneTracks, zones := t.zoneEvents()
-	events, body = append(events, zoneTracks...), append(body, zones...)
+	for _, others := range []func() (tracks, body []traceEvent){t.engineEvents, t.zoneEvents} {
+		tracks, spans := others()
+		events, body = append(events, tracks...), append(body, spans...)
+	}
 	if slices.ContainsFunc(body, func(e traceEvent) bool { return e.Process == programProcess }) {
 		events = append(events, meta("process_name", programProcess, 0, t.dev.Name()+": programs"))
 		for id := range t.dev.Queues() {

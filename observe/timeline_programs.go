@@ -56,12 +56,6 @@ func (t *Timeline) stopPrograms() error {
 // Programs returns when programs ran, by queue and start. It is complete once Stop has returned,
 // and empty before. tt-metal's firmware notes no times.
 func (t *Timeline) Programs() []ProgramSpan {
-	t.mu.Lock()
-	stopped := t.stopped
-	t.mu.Unlock()
-	if !stopped {
-		return nil
-	}
 	var out []ProgramSpan
 	for _, s := range t.Spans() {
 		out = append(out, t.programsOf(&s)...)

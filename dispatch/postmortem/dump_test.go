@@ -97,7 +97,7 @@ func TestDumpPrint(t *testing.T) {
 		"core (2,1) (worker)", "TRISC1  SEMW after 1 kernels: waits for a word to have a value, the word is at L1 address 0x1234",
 		"its engines: SEMWAIT waits while semaphore 1 is 0",
 		"unreadable: lost",
-		"call stacks of busy workers: those of 1 of 2 busy workers\n  (2,1) BRISC\n    #0 wait?(addr=0x1234) at wait.c:8, pc 0x197b4\n  (2,1) NCRISC (only pc is known)\n",
+		"call stacks of busy workers: those of 1 of 2 busy workers\n  (2,1) BRISC\n    #0 wait�(addr=0x1234) at wait.c:8, pc 0x197b4\n  (2,1) NCRISC (only pc is known)\n",
 	} {
 		_, after, ok := strings.Cut(rest, part)
 		if !ok {

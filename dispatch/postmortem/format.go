@@ -22,6 +22,13 @@ const (
 	maxDump     = 64 << 20
 )
 
+type header struct {
+	Magic   [len(DumpMagic)]byte
+	Version uint32
+	Size    uint64
+	Sum     [sha256.Size]byte
+}
+
 var (
 	// ErrNotDump is returned for a file that doesn't begin like a dump.
 	ErrNotDump = errors.New("not a dump of a hang")
@@ -48,12 +55,9 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	if err = errors.Join(err, z.Close()); err != nil {
 		return 0, fmt.Errorf("dispatch: write dump: %w", err)
 	}
-	file := append([]byte(DumpMagic), make([]byte, 0, dumpHead+body.Len())...)
-	file = binary.LittleEndian.AppendUint32(file, dumpVersion)
-	file = binary.LittleEndian.AppendUint64(file, uint64(body.Len()))
-	sum := sha256.Sum256(body.Bytes())
-	file = append(append(file, sum[:]...), body.Bytes()...)
-	n, err := w.Write(file)
+	fixed := header{[len(DumpMagic)]byte([]byte(DumpMagic)), dumpVersion, uint64(body.Len()), sha256.Sum256(body.Bytes())}
+	file, _ := binary.Append(nil, binary.LittleEndian, fixed) // numbers always encode
+	n, err := w.Write(append(file, body.Bytes()...))
 	if err != nil {
 		err = fmt.Errorf("dispatch: write dump: %w", err)
 	}
@@ -80,23 +84,22 @@ func readDump(r io.Reader) (*Dump, error) {
 		}
 		return nil, fmt.Errorf("%w: it doesn't begin with %q", ErrNotDump, DumpMagic)
 	}
-	le := binary.LittleEndian
-	at := len(DumpMagic)
-	if v := le.Uint32(head[at:]); v != dumpVersion {
-		return nil, fmt.Errorf("%w: it is %d, this program reads %d", ErrDumpVersion, v, dumpVersion)
+	var h header
+	_, _ = binary.Decode(head, binary.LittleEndian, &h) // of its size
+	if h.Version != dumpVersion {
+		return nil, fmt.Errorf("%w: it is %d, this program reads %d", ErrDumpVersion, h.Version, dumpVersion)
 	}
-	size := le.Uint64(head[at+4:])
-	if size > maxDump {
-		return nil, fmt.Errorf("%w: it says that it has %d B, at most %d B make sense", ErrDamaged, size, maxDump)
+	if h.Size > maxDump {
+		return nil, fmt.Errorf("%w: it says that it has %d B, at most %d B make sense", ErrDamaged, h.Size, maxDump)
 	}
-	body, err := io.ReadAll(io.LimitReader(r, int64(size)+1))
+	body, err := io.ReadAll(io.LimitReader(r, int64(h.Size)+1))
 	if err != nil {
 		return nil, err
 	}
-	if uint64(len(body)) != size {
-		return nil, fmt.Errorf("%w: %d B or more follow its head, which says %d B", ErrDamaged, len(body), size)
+	if uint64(len(body)) != h.Size {
+		return nil, fmt.Errorf("%w: %d B or more follow its head, which says %d B", ErrDamaged, len(body), h.Size)
 	}
-	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], head[at+12:]) {
+	if sha256.Sum256(body) != h.Sum {
 		return nil, fmt.Errorf("%w: its checksum is wrong", ErrDamaged)
 	}
 	d, err := unpackDump(body)

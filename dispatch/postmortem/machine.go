@@ -6,6 +6,7 @@ package postmortem
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -142,7 +143,8 @@ func (m *Machine) Collect(h *Hang) *Dump {
 		}
 	})
 	if _, ok := h.Debug.PrintArea(); ok {
-		dump.Prints = print.Left(h.Debug, dump.busyWorkers(mostPrinters))
+		busy := dump.busyWorkers()
+		dump.Prints = print.Left(h.Debug, busy[:min(len(busy), mostPrinters)])
 	}
 	if dump.Unreachable == "" {
 		dump.Watch, _ = h.Debug.Failures()
@@ -160,13 +162,17 @@ func (m *Machine) Collect(h *Hang) *Dump {
 // mostPrinters is the number of busy workers whose prints a dump keeps.
 const mostPrinters = 16
 
-func (d *Dump) busyWorkers(most int) (busy []chip.Core) {
+func (d *Dump) busyWorkers() (busy []chip.Core) {
 	for i := range d.Cores {
-		if c := &d.Cores[i]; c.Kind == Worker && c.Unreadable == "" && c.Busy() && len(busy) < most {
+		if c := &d.Cores[i]; c.Kind == Worker && c.Unreadable == "" && c.Busy() {
 			busy = append(busy, c.Core)
 		}
 	}
 	return busy
+}
+
+func among(cores []chip.Core, in chip.Range) []chip.Core {
+	return slices.DeleteFunc(slices.Clone(cores), func(c chip.Core) bool { return !in.Contains(c) })
 }
 
 func (d *Dump) add(name string, c chip.Core, addr uint64, data []byte) {

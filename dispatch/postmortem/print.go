@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -127,17 +126,13 @@ func (p *dumpPrinter) rings(q *QueueDump) {
 	}
 }
 
-// Source: tt-isa-documentation WormholeB0/TensixTile/SoftReset.md.
-var resetBits = [chip.NumProcessors]uint32{chip.BRISC: 1 << 11, chip.NCRISC: 1 << 18, chip.TRISC0: 1 << 12, chip.TRISC1: 1 << 13,
-	chip.TRISC2: 1 << 14}
-
 func heldProcessors(reset uint32) (held []string) {
 	if reset == ^uint32(0) {
 		return nil // unreadable
 	}
-	for i, bit := range resetBits {
-		if reset&bit != 0 {
-			held = append(held, chip.Processor(i).String())
+	for p := range chip.Processor(chip.NumProcessors) {
+		if reset&p.ResetBit() != 0 {
+			held = append(held, p.String())
 		}
 	}
 	return held
@@ -236,15 +231,12 @@ func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published 
 		p.printf("    ... %d before\n", first)
 	}
 	for i, c := range cmds[first:last] {
-		mark := ""
-		if first+i == at {
-			mark = "  <- waits here"
-		}
 		if c.command == nil {
 			p.printf("    page %3d  ? %#08x  <- stopped here\n", c.page, state.Processors[proc].Detail)
 			continue
 		}
-		p.printf("    page %3d  %s%s\n", c.page, cq.Line(p.layout(), cq.RelayInline{Command: c.command, To: to}), mark)
+		line := cq.Line(p.layout(), cq.RelayInline{Command: c.command, To: to})
+		p.marked(fmt.Sprintf("page %3d  %s", c.page, line), first+i == at)
 	}
 	if last < len(cmds) {
 		p.printf("    ... %d more\n", len(cmds)-last)
@@ -292,47 +284,47 @@ func (p *dumpPrinter) trace(q *QueueDump) {
 	const around = 3
 	p.printf("  if it is the one that runs, the dispatcher is in it at:\n")
 	for i := max(0, at-around); i < min(len(lines), at+around+1); i++ {
-		mark := ""
-		if i == at {
-			mark = "  <- waits here"
-		}
-		p.printf("    %s%s\n", lines[i], mark)
+		p.marked(lines[i], i == at)
 	}
+}
+
+func (p *dumpPrinter) marked(line string, waits bool) {
+	if waits {
+		line += "  <- waits here"
+	}
+	p.printf("    %s\n", line)
 }
 
 func (p *dumpPrinter) workers() {
 	if p.d.Unreachable != "" {
 		return
 	}
-	type group struct {
-		first CoreState
-		cores []string
-	}
-	var groups []*group
+	var busy []CoreState
 	idle := 0
 	for _, c := range p.d.Cores {
-		if c.Kind != Worker {
-			continue
-		}
-		if !c.Busy() {
+		switch {
+		case c.Kind != Worker:
+		case c.Busy():
+			busy = append(busy, c)
+		default:
 			idle++
-			continue
 		}
-		i := slices.IndexFunc(groups, func(g *group) bool {
-			return g.first.Go == c.Go && g.first.Processors == c.Processors && g.first.Unreadable == c.Unreadable
-		})
-		if i < 0 {
-			i = len(groups)
-			groups = append(groups, &group{first: c})
-		}
-		groups[i].cores = append(groups[i].cores, c.Core.String())
 	}
 	p.printf("\n%d workers are idle\n", idle)
-	for _, g := range groups {
-		if len(g.cores) > 1 {
-			p.printf("%d cores alike: %s\n", len(g.cores), strings.Join(g.cores, " "))
+	type state struct {
+		message    uint32
+		processors [chip.NumProcessors]ProcessorState
+		unreadable string
+	}
+	for _, g := range alike(busy, func(c CoreState) state { return state{c.Go, c.Processors, c.Unreadable} }) {
+		if len(g) > 1 {
+			p.printf("%d cores alike:", len(g))
+			for _, c := range g {
+				p.printf(" %v", c.Core)
+			}
+			p.printf("\n")
 		}
-		p.core(g.first)
+		p.core(g[0])
 	}
 }
 

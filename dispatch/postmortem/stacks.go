@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/internal/debug/core"
 	"github.com/reprise-tt/reprise/internal/debug/live"
-	"github.com/reprise-tt/reprise/internal/debug/stack"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 const stackPatience = 250 * time.Millisecond
@@ -21,9 +21,8 @@ const stackPatience = 250 * time.Millisecond
 // dumpStacks takes the call stacks of the queue's busy workers, or of all busy workers, then those
 // of the queue's own cores. All processors are paused for that.
 func (m *Machine) dumpStacks(dump *Dump, h *Hang) {
-	all := dump.busyWorkers(len(dump.Cores))
-	own := slices.DeleteFunc(slices.Clone(all), func(c chip.Core) bool { return !h.Workers.Contains(c) })
-	if len(own) > 0 {
+	all := dump.busyWorkers()
+	if own := among(all, h.Workers); len(own) > 0 {
 		all = own
 	}
 	if len(all) > mostStacks {
@@ -93,14 +92,9 @@ func catalogue(loaded []*program.Loaded, s *live.Snapshot) *live.Catalogue {
 // catalogue, and returns their number. The error is that of a dump without the memory that this
 // takes.
 func (d *Dump) Symbolize(c *live.Catalogue) (n int, err error) {
-	var arch chip.Arch
-	for _, a := range [...]chip.Arch{chip.Wormhole, chip.Blackhole} {
-		if a.String() == d.Arch {
-			arch = a
-		}
-	}
-	if !arch.Valid() {
-		return 0, fmt.Errorf("dispatch: call stacks of a dump: architecture %q doesn't exist", d.Arch)
+	arch, err := chip.ParseArch(d.Arch)
+	if err != nil {
+		return 0, fmt.Errorf("dispatch: call stacks of a dump: %w", err)
 	}
 	for i := range d.Stacks {
 		s := d.Stacks[i]
@@ -151,29 +145,32 @@ func (p *dumpPrinter) stacks() {
 }
 
 func (p *dumpPrinter) alikeStacks(stacks []live.Snapshot) {
-	type group struct {
-		first *live.Stack
-		of    []string
-	}
-	var groups []*group
-	byKey := map[string]*group{}
-	for i := range stacks {
-		s := &stacks[i]
-		key := callers(&s.Stack)
-		g := byKey[key]
-		if g == nil {
-			g = &group{first: &s.Stack}
-			groups, byKey[key] = append(groups, g), g
+	for _, g := range alike(stacks, func(s live.Snapshot) string { return callers(&s.Stack) }) {
+		var of []string
+		for _, s := range g {
+			of = append(of, fmt.Sprintf("%v %v", s.Core, s.Processor))
 		}
-		g.of = append(g.of, fmt.Sprintf("%v %v", s.Core, s.Processor))
-	}
-	for _, g := range groups {
 		const shown = 8
-		if more := len(g.of) - shown; more > 1 {
-			g.of = append(g.of[:shown], fmt.Sprintf("%d more", more))
+		if more := len(of) - shown; more > 1 {
+			of = append(of[:shown], fmt.Sprintf("%d more", more))
 		}
-		p.printf("  %s%s", strings.Join(g.of, ", "), stackText(g.first))
+		p.printf("  %s%s", strings.Join(of, ", "), stackText(&g[0].Stack))
 	}
+}
+
+// alike groups values of one key, in the order of the first ones.
+func alike[T any, K comparable](all []T, key func(T) K) (groups [][]T) {
+	index := map[K]int{}
+	for _, v := range all {
+		k := key(v)
+		i, ok := index[k]
+		if !ok {
+			i, index[k] = len(groups), len(groups)
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], v)
+	}
+	return groups
 }
 
 // callers is what equal stacks have in common: a processor that polls is at one of a few
@@ -201,17 +198,7 @@ func stackText(s *live.Stack) string {
 	}
 	b.WriteByte('\n')
 	for i, f := range s.Frames {
-		fmt.Fprintf(&b, "    #%d %s\n", i, printableFrame(f))
+		fmt.Fprintf(&b, "    #%d %s\n", i, print.Printable(f.String())) // names come from a file
 	}
 	return b.String()
-}
-
-// printableFrame is a frame without control characters: its names come from a file.
-func printableFrame(f stack.Frame) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7F {
-			return '?'
-		}
-		return r
-	}, f.String())
 }

@@ -306,10 +306,9 @@ func (g *traceGraph) lastRuns(begin, end int) (out []traceRun) {
 }
 
 func (d *Dump) nameProgram(l cq.Layout, trace *Trace, workers chip.Range) {
-	busy := slices.DeleteFunc(d.busyWorkers(len(d.Cores)), func(c chip.Core) bool { return !workers.Contains(c) })
 	if q := d.queue(d.Queue); q != nil {
 		q.Programs = tracePrograms(l, trace, &q.Device, d.core(q.Prefetch).Processors[chip.BRISC],
-			d.core(q.Dispatch).Processors[chip.BRISC], workers.Size(), busy)
+			d.core(q.Dispatch).Processors[chip.BRISC], workers.Size(), among(d.busyWorkers(), workers))
 	}
 }
 

@@ -1,6 +1,9 @@
 package kabi
 
-import "unsafe"
+import (
+	"syscall"
+	"unsafe"
+)
 
 // Arg is a complete ioctl argument.
 type Arg interface {
@@ -27,6 +30,26 @@ func Bytes[T Arg](p *T) []byte {
 func PartBytes[T Part](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }
+
+// Decode splits an argument into its first part and the rest. Missing bytes are zero, and ok is
+// false.
+func Decode[T Part](arg []byte) (part T, rest []byte, ok bool) {
+	n := copy(PartBytes(&part), arg)
+	return part, arg[n:], n == Size[T]()
+}
+
+// Handle passes the input of an argument and the rest to do. A too short argument is EFAULT, like a
+// bad pointer.
+func Handle[T Part](do func(in T, rest []byte) error, arg []byte) error {
+	in, rest, ok := Decode[T](arg)
+	if !ok {
+		return syscall.EFAULT
+	}
+	return do(in, rest)
+}
+
+// Put encodes a part to the start of an argument.
+func Put[T Part](arg []byte, part *T) { copy(arg, PartBytes(part)) }
 
 // Size is the number of bytes of a part.
 func Size[T Part]() int {

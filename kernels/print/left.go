@@ -1,7 +1,6 @@
 package print
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -16,41 +15,28 @@ func Left(dev Device, cores []chip.Core) (out []Record) {
 		return nil
 	}
 	d := NewDecoder("")
-	prints := map[place]bool{}
+	prints := printing(programs)
 	for _, p := range programs {
 		d.Add(p)
-		for _, r := range p.Cores {
-			for c := range r.Cores() {
-				for _, k := range p.Kernels {
-					prints[place{c, k.Processor}] = true
-				}
-			}
-		}
 	}
 	for _, c := range cores {
-		var headers [HeadersSize]byte
-		if dev.ReadL1(c, area, headers[:]) != nil {
+		headers, err := readHeaders(dev, area, c)
+		if err != nil {
 			continue
 		}
 		var of []Record
-		for p := range chip.Processor(chip.NumProcessors) {
-			at, h := place{c, p}, parseHeader(headers[:], p)
+		for p, h := range headers {
+			at := place{c, chip.Processor(p)}
 			from, ok := h.start(h.tail)
-			if !prints[at] || !ok {
+			if !ok || !slices.Contains(prints, at) {
 				continue
 			}
-			data := make([]byte, RingSize)
-			if dev.ReadL1(c, area+ringsAt+uint32(p)*RingSize, data) != nil {
-				continue
+			if data, err := readRing(dev, area, at, from, h.put); err == nil {
+				of, _ = d.decode(of, at, wordsOf(data))
+				of = d.end(of, at)
 			}
-			var words []uint32
-			for _, s := range spans(from, h.put) {
-				words = append(words, wordsOf(data[s[0]:s[0]+s[1]])...)
-			}
-			of, _ = d.decode(of, at, words)
-			of = d.end(of, at)
 		}
-		slices.SortStableFunc(of, func(a, b Record) int { return cmp.Compare(a.Time, b.Time) })
+		slices.SortStableFunc(of, Record.byTime)
 		out = append(out, of...)
 	}
 	return out

@@ -2,6 +2,7 @@ package print
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -204,17 +205,11 @@ func (l *Listener) learnLocked() {
 	}
 	l.version = version
 	prints := map[place]bool{}
-	for _, p := range list {
-		for _, r := range p.Cores {
-			for at := range r.Cores() {
-				for _, k := range p.Kernels {
-					prints[place{at, k.Processor}] = true
-				}
-				if l.byCore[at] == nil {
-					c := &core{at: at}
-					l.byCore[at], l.cores = c, append(l.cores, c)
-				}
-			}
+	for _, at := range printing(list) {
+		prints[at] = true
+		if l.byCore[at.core] == nil {
+			c := &core{at: at.core}
+			l.byCore[at.core], l.cores = c, append(l.cores, c)
 		}
 	}
 	l.cores = slices.DeleteFunc(l.cores, func(c *core) bool {
@@ -241,23 +236,22 @@ func (l *Listener) learnLocked() {
 }
 
 func (l *Listener) readLocked(c *core) (n int, err error) {
-	var headers [HeadersSize]byte
-	if err := l.dev.ReadL1(c.at, l.area, headers[:]); err != nil {
+	headers, err := readHeaders(l.dev, l.area, c.at)
+	if err != nil {
 		return 0, err
 	}
-	for p := range chip.Processor(chip.NumProcessors) {
-		r := &c.rings[p]
+	for p, h := range headers {
+		r, at := &c.rings[p], place{c.at, chip.Processor(p)}
 		if !r.prints {
 			continue
 		}
-		h := parseHeader(headers[:], p)
 		if !r.visited {
 			r.pos, r.beat, r.told = h.untaken(), h.beat, h.told
 		}
-		got, err := l.ringLocked(c, p, h)
+		got, err := l.ringLocked(c, r, at, h)
 		n += got
 		if err == nil && (got > 0 || !r.visited) {
-			err = l.sayLocked(place{c.at, p}, r, l.options.Patience)
+			err = l.sayLocked(at, r, l.options.Patience)
 		}
 		if err != nil {
 			return n, err
@@ -271,7 +265,7 @@ func (l *Listener) readLocked(c *core) (n int, err error) {
 	if err != nil {
 		return n, err
 	}
-	slices.SortStableFunc(c.held, func(a, b Record) int { return cmp.Compare(a.Time, b.Time) })
+	slices.SortStableFunc(c.held, Record.byTime)
 	ready := slices.IndexFunc(append(c.held, Record{Time: 1<<64 - 1}), func(r Record) bool { return r.Time > until })
 	for _, r := range c.held[:ready] {
 		l.handle(r)
@@ -283,22 +277,17 @@ func (l *Listener) readLocked(c *core) (n int, err error) {
 // untilLocked returns the time up to which all of a core's records have been read: the last one's
 // of a processor that is making a record or has made one since. Other processors' come later.
 func (l *Listener) untilLocked(c *core) (uint64, error) {
-	var headers [HeadersSize]byte
-	if err := l.dev.ReadL1(c.at, l.area, headers[:]); err != nil {
-		return 0, err
-	}
+	headers, err := readHeaders(l.dev, l.area, c.at)
 	until := uint64(1<<64 - 2)
-	for p := range chip.Processor(chip.NumProcessors) {
-		r := &c.rings[p]
-		if h := parseHeader(headers[:], p); r.prints && !r.broken && (h.busy || h.put != r.pos) {
+	for p, h := range headers {
+		if r := &c.rings[p]; r.prints && !r.broken && (h.busy || h.put != r.pos) {
 			until = min(until, r.newest)
 		}
 	}
-	return until, nil
+	return until, err
 }
 
-func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) {
-	r, at := &c.rings[p], place{c.at, p}
+func (l *Listener) ringLocked(c *core, r *reader, at place, h header) (int, error) {
 	from, ok := h.start(r.pos)
 	if !ok {
 		if !r.broken {
@@ -314,17 +303,13 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 		r.pos = h.put
 		return 0, nil
 	}
-	data := make([]byte, 0, n)
-	ring := l.area + ringsAt + uint32(p)*RingSize
-	for _, s := range spans(from, h.put) {
-		data = data[:len(data)+int(s[1])]
-		if err := l.dev.ReadL1(c.at, ring+s[0], data[len(data)-int(s[1]):]); err != nil {
-			return 0, err
-		}
+	data, err := readRing(l.dev, l.area, at, from, h.put)
+	if err != nil {
+		return 0, err
 	}
 	// A kernel that doesn't wait may have overwritten data meanwhile.
 	var now [headerSize]byte
-	if err := l.dev.ReadL1(c.at, l.area+uint32(p)*headerSize, now[:]); err != nil {
+	if err := l.dev.ReadL1(c.at, l.area+uint32(at.on)*headerSize, now[:]); err != nil {
 		return 0, err
 	}
 	later := parseHeader(now[:], 0)
@@ -357,8 +342,7 @@ func (l *Listener) sayLocked(at place, r *reader, patience uint32) error {
 	if r.beat++; r.beat == 0 {
 		r.beat = 1
 	}
-	b := le.AppendUint32(nil, r.pos)
-	b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, r.beat), patience), r.told)
+	b, _ := binary.Append(nil, le, [...]uint32{r.pos, r.beat, patience, r.told}) // numbers always encode
 	return l.dev.WriteL1(at.core, l.area+uint32(at.on)*headerSize+atTaken, b)
 }
 
@@ -367,7 +351,7 @@ func (l *Listener) flushLocked(c *core) {
 	for p := range chip.Processor(chip.NumProcessors) {
 		c.held = l.decoder.end(c.held, place{c.at, p})
 	}
-	slices.SortStableFunc(c.held, func(a, b Record) int { return cmp.Compare(a.Time, b.Time) })
+	slices.SortStableFunc(c.held, Record.byTime)
 	for _, r := range c.held {
 		l.handle(r)
 	}

@@ -1,6 +1,7 @@
 package print
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ type Record struct {
 	// Text says so then, and it is of no kernel.
 	Lost uint32 `json:"lost,omitempty"`
 }
+
+func (r Record) byTime(o Record) int { return cmp.Compare(r.Time, o.Time) }
 
 // String returns the record as a line without control characters.
 func (r Record) String() string {

@@ -63,15 +63,43 @@ func (h header) start(from uint32) (uint32, bool) {
 	return from, true
 }
 
-// spans returns one or two ranges of a ring.
-func spans(from, to uint32) (out [][2]uint32) {
+// readHeaders reads the headers of a core.
+func readHeaders(dev Device, area uint32, c chip.Core) (all [chip.NumProcessors]header, err error) {
+	var b [HeadersSize]byte
+	err = dev.ReadL1(c, area, b[:])
+	for p := range all {
+		all[p] = parseHeader(b[:], chip.Processor(p))
+	}
+	return all, err
+}
+
+// readRing reads what a processor's ring has from one position to another.
+func readRing(dev Device, area uint32, at place, from, to uint32) ([]byte, error) {
+	data := make([]byte, 0, to-from)
 	for from != to {
-		at := from % RingSize
-		n := min(to-from, RingSize-at)
-		out = append(out, [2]uint32{at, n})
+		in, end := from%RingSize, len(data)
+		n := min(to-from, RingSize-in)
+		data = data[:end+int(n)]
+		if err := dev.ReadL1(at.core, area+ringsAt+uint32(at.on)*RingSize+in, data[end:]); err != nil {
+			return nil, err
+		}
 		from += n
 	}
-	return out
+	return data, nil
+}
+
+// printing returns the places of the kernels of programs.
+func printing(programs []*Program) (all []place) {
+	for _, p := range programs {
+		for _, r := range p.Cores {
+			for c := range r.Cores() {
+				for _, k := range p.Kernels {
+					all = append(all, place{c, k.Processor})
+				}
+			}
+		}
+	}
+	return all
 }
 
 const (

@@ -103,13 +103,17 @@ func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
 	if n > 2 {
 		v |= uint64(words[2]) << 32
 	}
+	if s.set(words[0]>>24, low) {
+		return "", n, true
+	}
+	a, shown := arg{typ: typeText}, ""
 	switch words[0] >> 24 {
 	case itemLiteral:
 		f, known := k.format(low)
 		if !known {
 			return "", 0, false
 		}
-		return s.value(arg{typ: typeText}, f.text), n, true
+		shown = f.text
 	case itemBraces:
 		f, known := k.format(low)
 		if !known {
@@ -122,28 +126,49 @@ func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
 		}
 		return text, n, true
 	case itemUnsigned, itemUnsigned2:
-		return s.value(arg{typ: typeLong, bits: v, unsigned: true}, s.integer(v, false)), n, true
+		a, shown = arg{typ: typeLong, bits: v, unsigned: true}, s.integer(v, false)
 	case itemSigned:
 		v = uint64(int64(int32(v)))
-		return s.value(arg{typ: typeLong, bits: v}, s.integer(v, true)), n, true
+		a, shown = arg{typ: typeLong, bits: v}, s.integer(v, true)
 	case itemSigned2:
-		return s.value(arg{typ: typeLong, bits: v}, s.integer(v, true)), n, true
+		a, shown = arg{typ: typeLong, bits: v}, s.integer(v, true)
 	case itemFloat:
-		return s.value(arg{typ: typeFloat, bits: v}, s.float(float64(math.Float32frombits(uint32(v))))), n, true
+		a, shown = arg{typ: typeFloat, bits: v}, s.float(float64(math.Float32frombits(uint32(v))))
 	case itemDouble:
-		return s.value(arg{typ: typeDouble, bits: v}, s.float(math.Float64frombits(v))), n, true
+		a, shown = arg{typ: typeDouble, bits: v}, s.float(math.Float64frombits(v))
 	case itemBF16:
-		return s.value(arg{typ: typeFloat, bits: uint64(low << 16 & 0xFFFFFFFF)}, s.float(float64(math.Float32frombits(low<<16)))), n, true
+		a, shown = arg{typ: typeFloat, bits: uint64(low << 16 & 0xFFFFFFFF)}, s.float(float64(math.Float32frombits(low<<16)))
 	case itemChar:
-		return s.value(arg{typ: typeText}, string([]byte{byte(low)})), n, true
+		shown = string([]byte{byte(low)})
 	case itemBool:
-		return s.value(arg{typ: typeLong, bits: uint64(low & 1), unsigned: true}, strconv.Itoa(int(low&1))), n, true
+		a, shown = arg{typ: typeLong, bits: uint64(low & 1), unsigned: true}, strconv.Itoa(int(low&1))
 	case itemPointer:
-		return s.value(arg{typ: typeText}, "0x"+strconv.FormatUint(v, 16)), n, true
+		shown = "0x" + strconv.FormatUint(v, 16)
 	case itemText:
-		return s.value(arg{typ: typeText}, characters(words[1:n], int(low))), n, true
+		shown = characters(words[1:n], int(low))
 	case itemEndl:
 		return "\n", n, true
+	case itemSlice:
+		s.slice = newSlice(words[0], words[1], words[2])
+		if shown = s.slice.failure(); s.braces == nil || s.slice.reason == 0 && s.slice.left > 0 {
+			return shown, n, true
+		}
+	case itemData:
+		if s.slice == nil {
+			return "", 0, false
+		}
+		if shown = s.slice.add(s, characters(words[1:n], int(low))); s.braces == nil || s.slice.left > 0 {
+			return shown, n, true
+		}
+	default:
+		return "", 0, false
+	}
+	return s.value(a, shown), n, true
+}
+
+// set sets how values after it are shown, and reports whether it is such an item.
+func (s *stream) set(item, low uint32) bool {
+	switch item {
 	case itemWidth:
 		s.width = int(min(low, maxWidth))
 	case itemPrecision:
@@ -154,29 +179,12 @@ func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
 		s.base = 0
 	case itemOct:
 		s.base = 8
-	case itemFixed:
-		s.fixed = true
-	case itemDefault:
-		s.fixed = false
-	case itemSlice:
-		s.slice = newSlice(words[0], words[1], words[2])
-		if s.braces != nil && (s.slice.reason != 0 || s.slice.left == 0) {
-			return s.value(arg{typ: typeText}, s.slice.failure()), n, true
-		}
-		return s.slice.failure(), n, true
-	case itemData:
-		if s.slice == nil {
-			return "", 0, false
-		}
-		text := s.slice.add(s, characters(words[1:n], int(low)))
-		if s.braces != nil && s.slice.left == 0 {
-			return s.value(arg{typ: typeText}, text), n, true
-		}
-		return text, n, true
+	case itemFixed, itemDefault:
+		s.fixed = item == itemFixed
 	default:
-		return "", 0, false
+		return false
 	}
-	return "", n, true
+	return true
 }
 
 // value returns its own text, or a format's with placeholders.

@@ -75,26 +75,15 @@ func (t *Tunnel) nodeID() (uint32, error) {
 	return t.Load32(context.Background(), chip.XY{X: 18, Y: 18}, niuBase+niuNodeID)
 }
 
-// argument splits an ioctl's argument into its input and the rest.
-func argument[T kabi.Part](arg []byte) (in T, rest []byte, err error) {
-	b := kabi.PartBytes(&in)
-	if len(arg) < len(b) {
-		return in, nil, syscall.EFAULT
-	}
-	return in, arg[copy(b, arg):], nil
-}
-
 // handle answers a request with the output of do.
 func handle[In, Out kabi.Part](arg []byte, do func(In) (Out, error)) error {
-	in, rest, err := argument[In](arg)
-	if err != nil {
+	return kabi.Handle(func(in In, rest []byte) error {
+		out, err := do(in)
+		if err == nil && copy(rest, kabi.PartBytes(&out)) < kabi.Size[Out]() {
+			err = syscall.EFAULT
+		}
 		return err
-	}
-	out, err := do(in)
-	if err == nil && copy(rest, kabi.PartBytes(&out)) < kabi.Size[Out]() {
-		err = syscall.EFAULT
-	}
-	return err
+	}, arg)
 }
 
 func (f *file) Ioctl(req uint32, arg []byte) error {
@@ -104,13 +93,13 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 	case kabi.IoctlGetDriverInfo:
 		return handle(arg, f.driverInfo)
 	case kabi.IoctlQueryMappings:
-		return f.mappings(arg)
+		return kabi.Handle(f.mappings, arg)
 	case kabi.IoctlAllocateTLB:
 		return handle(arg, f.allocateWindow)
 	case kabi.IoctlConfigureTLB:
-		return f.configureWindow(arg)
+		return kabi.Handle(f.configureWindow, arg)
 	case kabi.IoctlFreeTLB:
-		return f.freeWindow(arg)
+		return kabi.Handle(f.freeWindow, arg)
 	case kabi.IoctlLockCtl:
 		return handle(arg, f.lock)
 	}
@@ -145,11 +134,7 @@ func (f *file) alive() error {
 	return nil
 }
 
-func (f *file) mappings(arg []byte) error {
-	in, rest, err := argument[kabi.QueryMappingsIn](arg)
-	if err != nil {
-		return err
-	}
+func (f *file) mappings(in kabi.QueryMappingsIn, rest []byte) error {
 	n := uint64(in.OutputMappingCount) * uint64(kabi.Size[kabi.Mapping]())
 	if n > uint64(len(rest)) {
 		return syscall.EFAULT
@@ -182,11 +167,7 @@ func (f *file) allocateWindow(in kabi.AllocateTLBIn) (out kabi.AllocateTLBOut, e
 	return kabi.AllocateTLBOut{ID: f.next, MmapOffsetUC: at, MmapOffsetWC: at}, nil
 }
 
-func (f *file) configureWindow(arg []byte) error {
-	in, _, err := argument[kabi.ConfigureTLBIn](arg)
-	if err != nil {
-		return err
-	}
+func (f *file) configureWindow(in kabi.ConfigureTLBIn, _ []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := f.windows[in.ID]
@@ -201,11 +182,7 @@ func (f *file) configureWindow(arg []byte) error {
 	return nil
 }
 
-func (f *file) freeWindow(arg []byte) error {
-	in, _, err := argument[kabi.FreeTLBIn](arg)
-	if err != nil {
-		return err
-	}
+func (f *file) freeWindow(in kabi.FreeTLBIn, _ []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.windows[in.ID] == nil {

@@ -75,7 +75,7 @@ func (w *window) Store(off uint64, width int, v uint64) {
 
 func (w *window) Read(off uint64, p []byte) {
 	l := w.target.Load()
-	if l == nil || l.multicast || w.tun.read(l.to, l.addr+off, p) != nil {
+	if l == nil || l.multicast || w.tun.move(l.to, l.addr+off, p, false) != nil {
 		for i := range p {
 			p[i] = 0xFF
 		}
@@ -89,53 +89,48 @@ func (w *window) Write(off uint64, p []byte) {
 	case l.multicast:
 		_ = w.tun.multicast(l, l.addr+off, p)
 	default:
-		_ = w.tun.write(l.to, l.addr+off, p)
+		_ = w.tun.move(l.to, l.addr+off, p, true)
 	}
-}
-
-func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
-	return pieces(xy, addr, p, t.Read, func(addr uint64, p []byte) error {
-		var b [4]byte
-		v, err := t.Load32(context.Background(), xy, addr&^3)
-		binary.LittleEndian.PutUint32(b[:], v)
-		copy(p, b[addr&3:])
-		return err
-	})
-}
-
-func (t *Tunnel) write(xy chip.XY, addr uint64, p []byte) error {
-	return pieces(xy, addr, p, t.Write, func(addr uint64, p []byte) error {
-		var b [4]byte
-		if len(p) < 4 {
-			v, err := t.Load32(context.Background(), xy, addr&^3)
-			if err != nil {
-				return err
-			}
-			binary.LittleEndian.PutUint32(b[:], v)
-		}
-		copy(b[addr&3:], p)
-		return t.Store32(context.Background(), xy, addr&^3, binary.LittleEndian.Uint32(b[:]))
-	})
 }
 
 // registers is where a Tensix or Ethernet tile's word-only registers start.
 const registers = 0xFFB00000
 
-// pieces passes aligned blocks to block, and the rest to part, at most a word at a time.
-func pieces(xy chip.XY, addr uint64, p []byte, block func(context.Context, chip.XY, uint64, []byte) error,
-	part func(addr uint64, p []byte) error,
-) (err error) {
+// move copies between a tile and p: aligned blocks at once, the rest by words.
+func (t *Tunnel) move(xy chip.XY, addr uint64, p []byte, store bool) (err error) {
+	block := t.Read
+	if store {
+		block = t.Write
+	}
 	for len(p) > 0 && err == nil {
 		n := len(p) &^ 31
 		if addr%32 == 0 && n > 0 && addr < registers {
 			err = block(context.Background(), xy, addr, p[:n])
 		} else {
 			n = min(len(p), 4-int(addr&3))
-			err = part(addr, p[:n])
+			err = t.moveWord(xy, addr, p[:n], store)
 		}
 		p, addr = p[n:], addr+uint64(n)
 	}
 	return err
+}
+
+// moveWord copies a word or a part of one.
+func (t *Tunnel) moveWord(xy chip.XY, addr uint64, p []byte, store bool) error {
+	var b [4]byte
+	if !store || len(p) < 4 {
+		v, err := t.Load32(context.Background(), xy, addr&^3)
+		if err != nil {
+			return err
+		}
+		binary.LittleEndian.PutUint32(b[:], v)
+	}
+	if store {
+		copy(b[addr&3:], p)
+		return t.Store32(context.Background(), xy, addr&^3, binary.LittleEndian.Uint32(b[:]))
+	}
+	copy(p, b[addr&3:])
+	return nil
 }
 
 func (l *windowTarget) each(do func(xy chip.XY) error) error {
@@ -175,9 +170,9 @@ const bulkMulticast = 64
 // firmware would take 80 times as long otherwise.
 func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 	if len(p) < bulkMulticast || addr >= registers || addr%16 != 0 || l.from == l.to {
-		return l.each(func(xy chip.XY) error { return t.write(xy, addr, p) })
+		return l.each(func(xy chip.XY) error { return t.move(xy, addr, p, true) })
 	}
-	if err := t.write(l.from, addr, p); err != nil {
+	if err := t.move(l.from, addr, p, true); err != nil {
 		return err
 	}
 	others := uint32(l.to.X-l.from.X+1)*uint32(l.to.Y-l.from.Y+1) - 1

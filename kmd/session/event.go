@@ -47,7 +47,7 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 type Event struct {
 	Kind Kind `json:"kind"`
 	// At is the event's end in nanoseconds since the start. Task is 0, or 1 during
-	// Recorder.Concurrent; earlier releases numbered goroutines.
+	// Recorder.Concurrent.
 	At   uint64 `json:"at_ns"`
 	Task uint64 `json:"task,omitempty"`
 	// Files and mappings are numbered from 0 in the order of opening.
@@ -92,9 +92,7 @@ func (e *Event) isQuery() bool {
 	case kabi.IoctlGetDeviceInfo, kabi.IoctlGetDriverInfo, kabi.IoctlQueryMappings, kabi.IoctlConfigureTLB, kabi.IoctlNOCRead:
 		return true
 	case kabi.IoctlSMCMessage:
-		var m kabi.SMCMessage
-		copy(kabi.Bytes(&m), e.In)
-		return m.Flags == kabi.SMCPoll
+		return decode[kabi.SMCMessage](e.In).Flags == kabi.SMCPoll
 	case kabi.IoctlLockCtl:
 		return decode[kabi.LockCtlIn](e.In).Flags != kabi.LockRelease
 	}
@@ -103,7 +101,7 @@ func (e *Event) isQuery() bool {
 
 // decode returns a part of a request's argument; missing bytes are zero.
 func decode[T kabi.Part](arg []byte) (part T) {
-	copy(kabi.PartBytes(&part), arg)
+	part, _, _ = kabi.Decode[T](arg)
 	return part
 }
 
@@ -121,6 +119,8 @@ func (e *Event) isChange() bool {
 	in, out := decode[kabi.LockCtlIn](e.In), output[kabi.LockCtlIn, kabi.LockCtlOut](e.Data)
 	return in.Flags == kabi.LockRelease || in.Flags != kabi.LockTest && out.Value != 0
 }
+
+func (e *Event) task() uint64 { return min(e.Task, 1) }
 
 func (e *Event) isLoad() bool { return e.Kind == KindLoad || e.Kind == KindRead }
 

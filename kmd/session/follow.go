@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 )
@@ -20,7 +19,7 @@ type follower struct {
 	front    int   // of required: all before were played
 	arrive   []int // indices of events that the device causes
 	arrived  int
-	tasks    map[uint64]*span
+	tasks    [2]span
 	pending  []*pendingWrite
 
 	concurrent *pendingWrites // nil without concurrent goroutines
@@ -37,6 +36,7 @@ type stream struct {
 	answered       bool
 }
 
+// span is where a task has events, if first is at most last.
 type span struct{ first, last int }
 
 const (
@@ -48,7 +48,8 @@ const (
 )
 
 func newFollower(events []Event) *follower {
-	f := &follower{events: events, keys: map[string]*stream{}, played: make([]bool, len(events)), tasks: map[uint64]*span{},
+	none := span{len(events), -1}
+	f := &follower{events: events, keys: map[string]*stream{}, played: make([]bool, len(events)), tasks: [2]span{none, none},
 		overtook: -1, seen: time.Now()}
 	p := newPlaces()
 	for i := range events {
@@ -57,10 +58,8 @@ func newFollower(events []Event) *follower {
 			f.arrive = append(f.arrive, i)
 			continue
 		}
-		if f.tasks[e.Task] == nil {
-			f.tasks[e.Task] = &span{first: i}
-		}
-		f.tasks[e.Task].last = i
+		t := &f.tasks[e.task()]
+		t.first, t.last = min(t.first, i), i
 		p.note(e)
 		k := p.key(e)
 		s := f.keys[k]
@@ -78,7 +77,7 @@ func newFollower(events []Event) *follower {
 			f.arrive = append(f.arrive, i)
 		}
 	}
-	if overlap(f.tasks) {
+	if a, b := f.tasks[0], f.tasks[1]; a.first < b.last && b.first < a.last {
 		f.concurrent = newPendingWrites(f)
 	}
 	return f
@@ -103,19 +102,6 @@ func (f *follower) last() int {
 		return -1
 	}
 	return f.required[f.front-1]
-}
-
-// overlap reports whether goroutines used the device at the same time, in any part of the
-// recording.
-func overlap(tasks map[uint64]*span) bool {
-	end := -1
-	for _, t := range slices.SortedFunc(maps.Values(tasks), func(a, b *span) int { return a.first - b.first }) {
-		if t.first < end {
-			return true
-		}
-		end = max(end, t.last)
-	}
-	return false
 }
 
 func (f *follower) mayOvertake(i int) bool {

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 )
 
@@ -14,48 +13,35 @@ type pendingWrite struct {
 }
 
 // pendingWrites is the host memory that goroutines write at the same time. A write recorded with
-// one goroutine's event may be another's, before that one's next event, so it must appear at
-// either. A word written again meanwhile isn't compared: the recording may have half of a write.
+// an event may be of a slower goroutine, so it must appear at this event or the other task's next
+// one. A word written again meanwhile isn't compared: the recording may have half of a write.
 type pendingWrites struct{ at map[int][]*pendingWrite }
 
 type word struct{ pin, off uint64 }
 
-// maxTasks bounds the goroutines whose writes are told apart.
-const maxTasks = 64
-
 func newPendingWrites(f *follower) *pendingWrites {
 	ds := &pendingWrites{at: map[int][]*pendingWrite{}}
-	next := map[uint64]int{}  // each goroutine's event after this one
+	next := [2]int{-1, -1}    // each task's event after this one
 	written := map[word]int{} // the later event before which a word is written again
-	begun := slices.SortedFunc(maps.Keys(f.tasks), func(a, b uint64) int { return f.tasks[a].first - f.tasks[b].first })
-	for i := len(f.required) - 1; i >= 0; i-- {
-		n := f.required[i]
+	for _, n := range slices.Backward(f.required) {
 		e := &f.events[n]
-		for k := len(begun) - 1; k >= 0 && f.tasks[begun[k]].first > n; k-- {
-			delete(next, begun[k])
-			begun = begun[:k]
-		}
-		at, last := []int{n}, n
-		if len(next) <= maxTasks {
-			for task, k := range next {
-				if task != e.Task {
-					at, last = append(at, k), max(last, k)
-				}
-			}
+		at, last, other := []int{n}, n, 1-e.task()
+		if k := next[other]; k >= 0 && f.tasks[other].first <= n {
+			at, last = append(at, k), k
 		}
 		for k := range e.Host {
 			d := &pendingWrite{event: n, piece: &e.Host[k], left: len(at)}
 			for w := 0; w < len(d.piece.Data); w += memoryWord {
 				place := word{d.piece.Pin, d.piece.Off + uint64(w)}
 				later, ok := written[place]
-				d.settled = append(d.settled, ok && later <= last || len(next) > maxTasks)
+				d.settled = append(d.settled, ok && later <= last)
 				written[place] = n
 			}
 			for _, k := range at {
 				ds.at[k] = append(ds.at[k], d)
 			}
 		}
-		next[e.Task] = n
+		next[e.task()] = n
 	}
 	return ds
 }

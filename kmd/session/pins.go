@@ -30,11 +30,11 @@ func setAddress(req uint32, arg []byte, va uint64) {
 	case kabi.IoctlPinPages:
 		in := decode[kabi.PinPagesIn](arg)
 		in.VirtualAddress = va
-		copy(arg, kabi.PartBytes(&in))
+		kabi.Put(arg, &in)
 	case kabi.IoctlUnpinPages:
 		in := decode[kabi.UnpinPagesIn](arg)
 		in.VirtualAddress = va
-		copy(arg, kabi.PartBytes(&in))
+		kabi.Put(arg, &in)
 	}
 }
 

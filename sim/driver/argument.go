@@ -6,28 +6,16 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// A too short argument is EFAULT, like a bad pointer.
-func handle[T kabi.Part](do func(in T, rest []byte) error, arg []byte) error {
-	var in T
-	b := kabi.PartBytes(&in)
-	if len(arg) < len(b) {
-		return syscall.EFAULT
-	}
-	return do(in, arg[copy(b, arg):])
-}
-
-// update is handle for a request whose input becomes its output.
+// update is kabi.Handle for a request whose input becomes its output.
 func update[T kabi.Part](do func(in T) (T, error), arg []byte) error {
-	return handle(func(in T, _ []byte) error {
+	return kabi.Handle(func(in T, _ []byte) error {
 		out, err := do(in)
 		if err == nil {
-			put(arg, &out)
+			kabi.Put(arg, &out)
 		}
 		return err
 	}, arg)
 }
-
-func put[T kabi.Part](arg []byte, out *T) { copy(arg, kabi.PartBytes(out)) }
 
 // answer encodes an output for a caller who asked for n bytes, the rest zero.
 func answer[T kabi.Part](arg []byte, n uint32, out *T) error {
@@ -35,6 +23,6 @@ func answer[T kabi.Part](arg []byte, n uint32, out *T) error {
 		return syscall.EFAULT
 	}
 	clear(arg[:n])
-	copy(arg[:n], kabi.PartBytes(out))
+	kabi.Put(arg[:n], out)
 	return nil
 }

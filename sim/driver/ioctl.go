@@ -30,7 +30,7 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 		if err := f.gate(req); err != nil {
 			return err
 		}
-		return handle(f.resetDevice, arg)
+		return kabi.Handle(f.resetDevice, arg)
 	}
 	f.dev.reset.RLock()
 	defer f.dev.reset.RUnlock()
@@ -40,34 +40,34 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 	v := f.dev.cfg.Version
 	switch req {
 	case kabi.IoctlGetDeviceInfo:
-		return handle(f.deviceInfo, arg)
+		return kabi.Handle(f.deviceInfo, arg)
 	case kabi.IoctlQueryMappings:
-		return handle(f.queryMappings, arg)
+		return kabi.Handle(f.queryMappings, arg)
 	case kabi.IoctlAllocateDMABuf:
-		return handle(f.allocateDMABuf, arg)
+		return kabi.Handle(f.allocateDMABuf, arg)
 	case kabi.IoctlGetDriverInfo:
-		return handle(f.driverInfo, arg)
+		return kabi.Handle(f.driverInfo, arg)
 	case kabi.IoctlPinPages:
-		return handle(f.pinPages, arg)
+		return kabi.Handle(f.pinPages, arg)
 	case kabi.IoctlUnpinPages:
-		return handle(f.unpinPages, arg)
+		return kabi.Handle(f.unpinPages, arg)
 	case kabi.IoctlLockCtl:
-		return handle(f.lockCtl, arg)
+		return kabi.Handle(f.lockCtl, arg)
 	case kabi.IoctlMapPeerBar:
-		return handle(f.mapPeerBar, arg)
+		return kabi.Handle(f.mapPeerBar, arg)
 	case kabi.IoctlAllocateTLB:
-		return handle(f.allocateTLB, arg)
+		return kabi.Handle(f.allocateTLB, arg)
 	case kabi.IoctlFreeTLB:
-		return handle(f.freeTLB, arg)
+		return kabi.Handle(f.freeTLB, arg)
 	case kabi.IoctlConfigureTLB:
-		return handle(f.configureTLB, arg)
+		return kabi.Handle(f.configureTLB, arg)
 	case kabi.IoctlSetNOCCleanup:
 		if v.atLeast(2) {
-			return handle(f.setNOCCleanup, arg)
+			return kabi.Handle(f.setNOCCleanup, arg)
 		}
 	case kabi.IoctlSetPowerState:
 		if v.atLeast(6) {
-			return handle(f.setPowerState, arg)
+			return kabi.Handle(f.setPowerState, arg)
 		}
 	case kabi.IoctlExportTLBDMABuf:
 		if v.atLeast(10) {
@@ -131,7 +131,7 @@ func (f *file) queryMappings(in kabi.QueryMappingsIn, rest []byte) error {
 			if len(rest) < size {
 				return nil
 			}
-			put(rest, &kabi.Mapping{
+			kabi.Put(rest, &kabi.Mapping{
 				MappingID:   uint32(1 + 2*i + k),
 				MappingBase: uint64(2*i+k) * offsetStep,
 				MappingSize: n,

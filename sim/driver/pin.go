@@ -98,7 +98,7 @@ func (f *file) allocateDMABuf(in kabi.AllocateDMABufIn, rest []byte) error {
 		return err
 	}
 	f.bufs[in.BufIndex] = &b
-	put(rest, &kabi.AllocateDMABufOut{
+	kabi.Put(rest, &kabi.AllocateDMABufOut{
 		PhysicalAddress: b.bus,
 		MappingOffset:   bufferBase() + uint64(in.BufIndex)*bufferStep,
 		Size:            in.RequestedSize,
@@ -144,6 +144,6 @@ func (f *file) mapPeerBar(in kabi.MapPeerBarIn, rest []byte) error {
 	d.mu.Lock()
 	f.peers = append(f.peers, bus)
 	d.mu.Unlock()
-	put(rest, &kabi.MapPeerBarOut{DMAAddress: bus})
+	kabi.Put(rest, &kabi.MapPeerBarOut{DMAAddress: bus})
 	return nil
 }

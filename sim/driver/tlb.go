@@ -27,7 +27,7 @@ func (f *file) allocateTLB(in kabi.AllocateTLBIn, rest []byte) error {
 						off += p.PCI.BARSize[0]
 					}
 					out := kabi.AllocateTLBOut{ID: uint32(id), MmapOffsetUC: offsetTLBUC + off, MmapOffsetWC: offsetTLBWC + off}
-					put(rest, &out)
+					kabi.Put(rest, &out)
 					return nil
 				}
 			}

@@ -122,10 +122,7 @@ func (d *Debugger) Times(ctx context.Context) (out []Time, err error) {
 		out, err = r.times(ctx)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 func (r *run) times(ctx context.Context) ([]Time, error) {

@@ -217,10 +217,7 @@ func (s *Server) stopped(t *thread, why string) string {
 	return fmt.Sprintf("T05thread:%x;%s", t.id, why)
 }
 
-func (s *Server) interrupted(t *thread) string {
-	s.current = t
-	return fmt.Sprintf("T02thread:%x;", t.id)
-}
+func (s *Server) interrupted() string { return fmt.Sprintf("T02thread:%x;", s.current.id) }
 
 func (s *Server) query(ctx context.Context, p string) string {
 	const document, extra, command = "features:read:target.xml:", "qThreadExtraInfo,", "qRcmd,"
@@ -601,7 +598,7 @@ func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, err
 			return "", context.Cause(ctx)
 		case p, ok := <-s.link.in:
 			if !ok || p[0] != '$' {
-				return s.interrupted(s.current), nil
+				return s.interrupted(), nil
 			}
 		case <-time.After(pause):
 		}
@@ -709,7 +706,7 @@ func (s *Server) reverse(verb string) (string, error) {
 		select {
 		case p, ok := <-s.link.in:
 			if !ok || p[0] != '$' {
-				return s.interrupted(t), nil
+				return s.interrupted(), nil
 			}
 		default:
 		}

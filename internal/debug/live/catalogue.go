@@ -18,7 +18,7 @@ type Catalogue struct{ known []known }
 
 type known struct {
 	name              string
-	file, lines, text []byte // without file and lines only the name is known
+	file, lines, text []byte // lines are for stack.LoadTable; without them and file only the name is known
 }
 
 // Add adds an ELF file, with its debug information if compiled in. The error wraps stack.ErrFile.
@@ -36,11 +36,6 @@ func (c *Catalogue) AddText(name string, text, file []byte) {
 	c.known = append(c.known, known{name: name, file: file, text: text})
 }
 
-// AddTable adds a kernel by its bytes in L1 and its table for stack.LoadTable.
-func (c *Catalogue) AddTable(name string, text, lines []byte) {
-	c.known = append(c.known, known{name: name, lines: lines, text: text})
-}
-
 // AddQueueKernels adds this runtime's command-queue kernels. The error wraps firmware.ErrNotFound.
 func (c *Catalogue) AddQueueKernels(arch chip.Arch) error {
 	for _, name := range [...]string{firmware.Prefetch, firmware.Dispatch, firmware.DispatchS} {
@@ -52,7 +47,7 @@ func (c *Catalogue) AddQueueKernels(arch chip.Arch) error {
 		if err != nil {
 			return err
 		}
-		c.AddTable(name, text, lines)
+		c.known = append(c.known, known{name: name, lines: lines, text: text})
 	}
 	return nil
 }

@@ -173,16 +173,13 @@ func (c *Catalogue) Unwind(s *Snapshot, l *abi.Layout, read Reader) (known bool,
 		}
 		return known, nil
 	}
+	saved := stack.Saved(s.Registers[2], s.Memory)
 	s.Frames = space.Unwind(stack.All([32]uint32(s.Registers), s.PC), func(addr uint32, p []byte) error {
-		sp := s.Registers[2]
-		if off := uint64(addr - sp); addr >= sp && off+uint64(len(p)) <= uint64(len(s.Memory)) {
-			copy(p, s.Memory[off:])
-			return nil
-		}
-		if uint64(addr)+uint64(len(p)) <= uint64(l.L1.Size) {
+		err := saved(addr, p)
+		if err != nil && uint64(addr)+uint64(len(p)) <= uint64(l.L1.Size) {
 			return read(addr, p)
 		}
-		return errNotKept
+		return err
 	})
 	return known, nil
 }
@@ -191,8 +188,7 @@ func (c *Catalogue) Unwind(s *Snapshot, l *abi.Layout, read Reader) (known bool,
 func MemoryOf(pieces map[uint32][]byte) Reader {
 	return func(addr uint32, p []byte) error {
 		for at, b := range pieces {
-			if addr >= at && uint64(addr-at)+uint64(len(p)) <= uint64(len(b)) {
-				copy(p, b[addr-at:])
+			if stack.Saved(at, b)(addr, p) == nil {
 				return nil
 			}
 		}

@@ -58,19 +58,12 @@ func (b *buffer) uleb() uint64 {
 }
 
 func (b *buffer) sleb() int64 {
-	v, shift := int64(0), 0
-	for {
-		c := b.u8()
-		if shift < 64 {
-			v |= int64(c&0x7F) << shift
-		}
-		if shift += 7; c&0x80 == 0 || b.bad {
-			if c&0x40 != 0 && shift < 64 {
-				v |= -1 << shift
-			}
-			return v
-		}
+	before := len(b.p)
+	v := int64(b.uleb())
+	if unused := 64 - 7*(before-len(b.p)); unused > 0 { // the highest bit that was read is the sign
+		v = v << unused >> unused
 	}
+	return v
 }
 
 func (b *buffer) text() string {

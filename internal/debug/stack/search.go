@@ -8,13 +8,7 @@ import "slices"
 // of calls up to the outermost function. entry is the function called from one module into another.
 func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) (frames []Frame, ok bool) {
 	const align = 16 // of stack pointers
-	mem := func(addr uint32, p []byte) error {
-		if off := uint64(addr - start); addr >= start && off+uint64(len(p)) <= uint64(len(memory)) {
-			copy(p, memory[off:])
-			return nil
-		}
-		return errNoMemory
-	}
+	mem := Saved(start, memory)
 	calls := s.calls(pc, entry)
 	var found []uint32
 	var best Registers

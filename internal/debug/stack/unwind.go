@@ -27,6 +27,17 @@ var errNoMemory = errors.New("stack: memory is unknown")
 
 func noMemory(uint32, []byte) error { return errNoMemory }
 
+// Saved returns memory of which some bytes from an address on are known.
+func Saved(at uint32, b []byte) Memory {
+	return func(addr uint32, p []byte) error {
+		if off := uint64(addr - at); addr >= at && off+uint64(len(p)) <= uint64(len(b)) {
+			copy(p, b[off:])
+			return nil
+		}
+		return errNoMemory
+	}
+}
+
 // A Frame is one function of a call stack.
 type Frame struct {
 	PC       uint32     `json:"pc"` // of a caller, of the instruction after its call

@@ -186,7 +186,7 @@ func (e *Engine) exchange(ctx context.Context, op string, mine []byte) ([][]byte
 	p := newPlan(frames)
 	switch {
 	case p.names:
-		names, err := e.collect(ctx, op, []byte(op)[:own.op], p.sizes(frames))
+		names, err := e.collect(ctx, op, []byte(op)[:own.Op], p.sizes(frames))
 		if err != nil {
 			return nil, err
 		}
@@ -199,7 +199,7 @@ func (e *Engine) exchange(ctx context.Context, op string, mine []byte) ([][]byte
 			return nil, err
 		}
 		for i, d := range data {
-			if h := sha256.Sum256(d); !slices.Equal(h[:hashSize], frames[i].hash[:]) {
+			if h := sha256.Sum256(d); !slices.Equal(h[:hashSize], frames[i].Hash[:]) {
 				return nil, e.broken(fmt.Errorf("%w: the data of host %d are damaged", ErrFrame, i))
 			}
 		}
@@ -208,7 +208,7 @@ func (e *Engine) exchange(ctx context.Context, op string, mine []byte) ([][]byte
 	out := make([][]byte, n)
 	for i := range frames {
 		if f := &frames[i]; f.inlined() {
-			out[i] = slices.Clone(f.inline[:f.size])
+			out[i] = slices.Clone(f.Inline[:f.Size])
 		} else {
 			out[i] = slices.Clone(mine)
 		}

@@ -224,7 +224,7 @@ func TestFrame(t *testing.T) {
 		want, b := newFrame("op", []byte(data)), make([]byte, frameSize)
 		want.put(b)
 		got, err := getFrame(b)
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(frame{})); diff != "" || err != nil {
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%d B: %v %s", len(data), err, diff)
 		}
 		for _, at := range []int{0, 3, 10, 12} {

@@ -23,68 +23,52 @@ const (
 	tooLarge = 0xFFFFFFFF
 )
 
-// frame is the first part of an exchange. Its words are little-endian:
-//
-//	0   magic
-//	4   bytes of the data; tooLarge of a host that can't take part
-//	8   bytes of the operation's name
-//	12  zero
-//	16  the first bytes of the SHA-256 of the name, 8
-//	24  of the SHA-256 of the data, 24
-//	48  the data, if they fit: 16
+// frame is the first part of an exchange. Its words are little-endian.
 type frame struct {
-	size, op uint32
-	opHash   [8]byte
-	hash     [hashSize]byte
-	inline   [inlineSize]byte
+	Magic  uint32
+	Size   uint32 // bytes of the data; tooLarge of a host that can't take part
+	Op     uint32 // bytes of the operation's name
+	Zero   uint32
+	OpHash [8]byte          // the first bytes of the SHA-256 of the name
+	Hash   [hashSize]byte   // of the SHA-256 of the data
+	Inline [inlineSize]byte // the data, if they fit
 }
 
 func newFrame(op string, data []byte) frame {
-	f := frame{size: uint32(len(data)), op: uint32(min(len(op), maxOp))}
+	f := frame{Magic: magic, Size: uint32(len(data)), Op: uint32(min(len(op), maxOp))}
 	if len(data) > MaxData {
-		f.size, data = tooLarge, nil
+		f.Size, data = tooLarge, nil
 	}
 	h := sha256.Sum256([]byte(op))
-	copy(f.opHash[:], h[:])
+	copy(f.OpHash[:], h[:])
 	h = sha256.Sum256(data)
-	copy(f.hash[:], h[:])
+	copy(f.Hash[:], h[:])
 	if len(data) <= inlineSize {
-		copy(f.inline[:], data)
+		copy(f.Inline[:], data)
 	}
 	return f
 }
 
-func (f *frame) put(b []byte) {
-	binary.LittleEndian.PutUint32(b, magic)
-	binary.LittleEndian.PutUint32(b[4:], f.size)
-	binary.LittleEndian.PutUint32(b[8:], f.op)
-	binary.LittleEndian.PutUint32(b[12:], 0)
-	copy(b[16:24], f.opHash[:])
-	copy(b[24:48], f.hash[:])
-	copy(b[48:frameSize], f.inline[:])
-}
+func (f *frame) put(b []byte) { _, _ = binary.Encode(b, binary.LittleEndian, f) } // b has frameSize bytes
 
 func getFrame(b []byte) (f frame, err error) {
 	if len(b) != frameSize {
 		return f, fmt.Errorf("%w: a frame of %d B, want %d", ErrFrame, len(b), frameSize)
 	}
-	f.size, f.op = binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
-	copy(f.opHash[:], b[16:])
-	copy(f.hash[:], b[24:])
-	copy(f.inline[:], b[48:])
-	switch word := binary.LittleEndian.Uint32(b); {
-	case word != magic:
-		return f, fmt.Errorf("%w: its frame begins with %#08x, want %#08x", ErrFrame, word, magic)
-	case f.size > MaxData && f.size != tooLarge || f.op > maxOp || binary.LittleEndian.Uint32(b[12:]) != 0:
-		return f, fmt.Errorf("%w: a frame of %d B of data and a name of %d B, want at most %d and %d", ErrFrame, f.size, f.op,
+	_, _ = binary.Decode(b, binary.LittleEndian, &f) // of its size
+	switch {
+	case f.Magic != magic:
+		return f, fmt.Errorf("%w: its frame begins with %#08x, want %#08x", ErrFrame, f.Magic, magic)
+	case f.Size > MaxData && f.Size != tooLarge || f.Op > maxOp || f.Zero != 0:
+		return f, fmt.Errorf("%w: a frame of %d B of data and a name of %d B, want at most %d and %d", ErrFrame, f.Size, f.Op,
 			MaxData, maxOp)
 	}
 	return f, nil
 }
 
-func (f *frame) inlined() bool { return f.size <= inlineSize }
+func (f *frame) inlined() bool { return f.Size <= inlineSize }
 
-func (f *frame) same(g *frame) bool { return f.size == g.size && f.hash == g.hash }
+func (f *frame) same(g *frame) bool { return f.Size == g.Size && f.Hash == g.Hash }
 
 type plan struct {
 	names   bool
@@ -96,10 +80,10 @@ func newPlan(frames []frame) (p plan) {
 	inline, same := true, true
 	for i := range frames {
 		f := &frames[i]
-		if f.size == tooLarge {
+		if f.Size == tooLarge {
 			p.refused = append(p.refused, i)
 		}
-		p.names = p.names || f.opHash != frames[0].opHash || f.op != frames[0].op
+		p.names = p.names || f.OpHash != frames[0].OpHash || f.Op != frames[0].Op
 		inline, same = inline && f.inlined(), same && f.same(&frames[0])
 	}
 	p.data = !p.names && p.refused == nil && !inline && !same
@@ -111,9 +95,9 @@ func (p *plan) sizes(frames []frame) []int {
 	for i := range frames {
 		switch {
 		case p.names:
-			out[i] = int(frames[i].op)
+			out[i] = int(frames[i].Op)
 		case p.data:
-			out[i] = int(frames[i].size)
+			out[i] = int(frames[i].Size)
 		}
 	}
 	return out

@@ -109,22 +109,19 @@ func (l openMPI) start() (communicator, error) {
 	if got := w.int32(result); got < threadMultiple {
 		return nil, fmt.Errorf("%w: it provides thread level %d of %d", ErrThreads, got, threadMultiple)
 	}
-	err = l.call("MPI_Comm_set_errhandler", l["ompi_mpi_comm_world"], l["ompi_mpi_errors_return"])
-	if err == nil {
-		err = l.call("MPI_Comm_dup", l["ompi_mpi_comm_world"], w.at(result))
-		c.comm = w.ptr(result)
+	then := func(name string, args ...uintptr) {
+		if err == nil {
+			err = l.call(name, args...)
+		}
 	}
-	if err == nil {
-		err = l.call("MPI_Comm_set_errhandler", c.comm, l["ompi_mpi_errors_return"])
-	}
-	if err == nil {
-		err = l.call("MPI_Comm_rank", c.comm, w.at(result))
-		c.me = int(w.int32(result))
-	}
-	if err == nil {
-		err = l.call("MPI_Comm_size", c.comm, w.at(result))
-		c.all = int(w.int32(result))
-	}
+	then("MPI_Comm_set_errhandler", l["ompi_mpi_comm_world"], l["ompi_mpi_errors_return"])
+	then("MPI_Comm_dup", l["ompi_mpi_comm_world"], w.at(result))
+	c.comm = w.ptr(result)
+	then("MPI_Comm_set_errhandler", c.comm, l["ompi_mpi_errors_return"])
+	then("MPI_Comm_rank", c.comm, w.at(result))
+	c.me = int(w.int32(result))
+	then("MPI_Comm_size", c.comm, w.at(result))
+	c.all = int(w.int32(result))
 	return c, err
 }
 

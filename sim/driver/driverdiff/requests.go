@@ -86,7 +86,7 @@ func (r *run) pinAt(f int, off uint64, in kabi.PinPagesIn) bool {
 	_, ok := r.ioctl(f, fmt.Sprintf("PIN_PAGES at offset %#x", off), kabi.IoctlPinPages, arg(in), func(s *side, b []byte) {
 		in := in
 		in.VirtualAddress = s.at(off)
-		copy(b, kabi.PartBytes(&in))
+		kabi.Put(b, &in)
 	}, func(b []byte) {
 		clear(b[8:16]) // the arenas are in different places
 		if in.OutputSizeBytes > 0 {
@@ -113,7 +113,7 @@ func (r *run) unpin(f int) {
 	_, ok := r.ioctl(f, fmt.Sprintf("UNPIN_PAGES at offset %#x", off), kabi.IoctlUnpinPages, arg(in), func(s *side, b []byte) {
 		in := in
 		in.VirtualAddress = s.at(off)
-		copy(b, kabi.PartBytes(&in))
+		kabi.Put(b, &in)
 	}, func(b []byte) { clear(b[:8]) })
 	if ok { // the newest pin at the address
 		for i, p := range slices.Backward(r.known.pins[f]) {
@@ -288,7 +288,7 @@ func (r *run) peer(f int) {
 		} else if other == fileCount {
 			in.PeerFD = 0 // standard input
 		}
-		copy(b, kabi.PartBytes(&in))
+		kabi.Put(b, &in)
 	}, func(b []byte) {
 		clear(b[:4])
 		hideAddress(b, kabi.Size[kabi.MapPeerBarIn]())

@@ -232,10 +232,10 @@ func ioctl(conn *serve.Conn, q *serve.Head, arg []byte, fd int) (answer, lost er
 	}
 	copy(arg, out)
 	if given >= 0 {
-		var a kabi.ExportTLBDMABuf
-		if copy(kabi.PartBytes(&a), arg); uint32(q.Val) == kabi.IoctlExportTLBDMABuf {
+		if uint32(q.Val) == kabi.IoctlExportTLBDMABuf {
+			a, _, _ := kabi.Decode[kabi.ExportTLBDMABuf](arg)
 			a.FD = int32(given)
-			copy(arg, kabi.PartBytes(&a))
+			kabi.Put(arg, &a)
 		} else {
 			serve.CloseFD(given)
 		}

@@ -48,9 +48,9 @@ func (m memoryFile) has(a driver.Area) bool {
 
 // do performs PIN_PAGES with the memory's file, -1 for unmapped memory, and offset.
 func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error) error {
-	var in kabi.PinPagesIn
+	in, _, ok := kabi.Decode[kabi.PinPagesIn](arg)
 	page := uint64(unix.Getpagesize())
-	if copy(kabi.PartBytes(&in), arg) != len(kabi.PartBytes(&in)) || in.Size == 0 || (in.VirtualAddress|in.Size)%page != 0 ||
+	if !ok || in.Size == 0 || (in.VirtualAddress|in.Size)%page != 0 ||
 		in.VirtualAddress+in.Size < in.VirtualAddress {
 		return do(-1, 0)
 	}
@@ -67,8 +67,7 @@ func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error)
 }
 
 func (h *hostMemory) unpinned(f *file, arg []byte) {
-	var in kabi.UnpinPagesIn
-	copy(kabi.PartBytes(&in), arg)
+	in, _, _ := kabi.Decode[kabi.UnpinPagesIn](arg)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, p := range slices.Backward(h.pins) {

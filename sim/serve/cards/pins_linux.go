@@ -54,8 +54,8 @@ func (s *pins) forget(v *view) {
 
 // A negative fd is unmapped memory.
 func (s *pins) pin(f seam.File, arg []byte, fd int, off uint64) error {
-	var in kabi.PinPagesIn
-	if copy(kabi.PartBytes(&in), arg) != len(kabi.PartBytes(&in)) {
+	in, _, ok := kabi.Decode[kabi.PinPagesIn](arg)
+	if !ok {
 		return f.Ioctl(kabi.IoctlPinPages, arg)
 	}
 	va := in.VirtualAddress
@@ -87,17 +87,17 @@ func (s *pins) pin(f seam.File, arg []byte, fd int, off uint64) error {
 
 // moved asks the driver with another input, whose address is then the client's again.
 func moved[T kabi.Part](f seam.File, req uint32, arg []byte, in *T, address *uint64, va uint64) error {
-	copy(arg, kabi.PartBytes(in))
+	kabi.Put(arg, in)
 	err := f.Ioctl(req, arg)
 	*address = va
-	copy(arg, kabi.PartBytes(in))
+	kabi.Put(arg, in)
 	return err
 }
 
 // unpin takes the newest pin at an address, as the driver does.
 func (s *pins) unpin(f seam.File, arg []byte) error {
-	var in kabi.UnpinPagesIn
-	if copy(kabi.PartBytes(&in), arg) != len(kabi.PartBytes(&in)) {
+	in, _, ok := kabi.Decode[kabi.UnpinPagesIn](arg)
+	if !ok {
 		return f.Ioctl(kabi.IoctlUnpinPages, arg)
 	}
 	va := in.VirtualAddress

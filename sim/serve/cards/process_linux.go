@@ -281,8 +281,7 @@ func (p *client) ioctl(f seam.File, q *serve.Head, r *reply, fd int) error {
 	}
 	err := f.Ioctl(req, arg)
 	if err == nil && req == kabi.IoctlExportTLBDMABuf {
-		var a kabi.ExportTLBDMABuf
-		copy(kabi.PartBytes(&a), arg)
+		a, _, _ := kabi.Decode[kabi.ExportTLBDMABuf](arg)
 		r.give = int(a.FD)
 	}
 	return err

@@ -12,21 +12,8 @@ import (
 // Card is a function as a device for virtual machines.
 type Card struct{}
 
-// Client is the host's side of a connection.
-type Client struct{ driver.Function }
-
 // New presents a function as a card and becomes its DMA.
 func New(driver.Function, Config) (*Card, error) { return nil, ErrUnsupported }
 
 // Serve answers the clients that connect to l, one at a time.
 func (*Card) Serve(context.Context, *net.UnixListener) error { return ErrUnsupported }
-
-// ServeConn answers one client, until it disconnects, ctx ends or it breaks the protocol, and
-// closes the connection.
-func (*Card) ServeConn(context.Context, *net.UnixConn) error { return ErrUnsupported }
-
-// Interrupt sends the guest an interrupt.
-func (*Card) Interrupt() {}
-
-// Dial connects to a server and agrees on a version.
-func Dial(context.Context, string) (*Client, error) { return nil, ErrUnsupported }
