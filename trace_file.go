@@ -137,8 +137,8 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 		buffers = append(buffers, u)
 	}
 	f := tracebuf.NewFile(name, described, buffers)
-	if parts[0].loaded != nil {
-		f.Setup = parts[0].loaded.setup
+	if o := parts[0].loaded; o != nil {
+		f.Setup = o.setup
 	}
 	return f, nil
 }
@@ -334,7 +334,7 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	if err != nil {
 		return nil, fmt.Errorf("reprise: load trace: %w", err)
 	}
-	name := files[slices.IndexFunc(files, func(f *tracebuf.File) bool { return f != nil })].Name
+	name := cmp.Or(files...).Name
 	if len(files) != len(ds) {
 		return nil, fmt.Errorf("reprise: load trace %q: it was recorded on %d devices, and is loaded on %d: name them with WithDevices: %w",
 			name, len(files), len(ds), ErrOtherTarget)
@@ -364,22 +364,19 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	}
 	var t *Trace
 	if err == nil {
-		err = setUp(ctx, ds, files)
+		err = tracebuf.SetUp(ctx, files, func(i int) tracebuf.Tiles { return ds[i].disp })
 	}
 	if err == nil {
 		t, err = newTrace(name, parts, ds)
 	}
 	if err != nil {
 		for _, p := range parts {
-			err = errors.Join(err, p.discard(ctx, onDevice(wrote, p.q.d)...))
+			on := slices.DeleteFunc(slices.Clone(wrote), func(q *Queue) bool { return q.d != p.q.d })
+			err = errors.Join(err, p.discard(ctx, on...))
 		}
 		return nil, d.objectError("load trace", name, err)
 	}
 	return t, nil
-}
-
-func onDevice(queues []*Queue, d *Device) []*Queue {
-	return slices.DeleteFunc(slices.Clone(queues), func(q *Queue) bool { return q.d != d })
 }
 
 type loading struct {
@@ -459,12 +456,12 @@ func (l *loading) load(ctx context.Context) error {
 			return fmt.Errorf("write buffer %q: %w", b.name, err)
 		}
 	}
-	if len(l.parts) > 1 { // the other queues don't wait for this one
+	if len(l.parts) > 1 { // others don't wait for this queue
 		if err := first.q.await(ctx); err != nil {
 			return err
 		}
 	}
-	first.loaded.buffers, first.loaded.results, first.loaded.setup = l.made, l.f.Results, l.f.Setup
+	*first.loaded = fileContents{l.made, l.f.Results, l.f.Setup}
 	for i, t := range l.every {
 		if t.ext.IsZero() {
 			if err := t.allocate(); err != nil {
@@ -496,7 +493,7 @@ func (l *loading) match() (afters [][]dispatch.SubAfter, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := cmp.Or(p.Target.Match(&here), matchSetup(l.f, &here)); err != nil {
+		if err := l.f.Match(&p.Target, &here); err != nil {
 			return nil, err
 		}
 		if len(l.parts) > 1 {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -144,6 +146,7 @@ func TestLoadTraceRefuses(t *testing.T) {
 		{"cut", sim.Blackhole(), cut, reprise.ErrDamagedTrace, []string{"cut off"}},
 		{"changed", sim.Blackhole(), flipped, reprise.ErrDamagedTrace, []string{"checksum"}},
 		{"no file", sim.Blackhole(), []byte("no trace"), tracebuf.ErrNotTrace, nil},
+		{"Ethernet tiles", sim.Blackhole(sim.Harvesting(chip.Harvesting{Ethernet: 0x120})), change(func(f *tracebuf.File) { f.Setup = setup(5, 5) }), reprise.ErrOtherTarget, []string{"harvesting of Ethernet tiles is 0x0"}},
 		{"queue state", sim.Blackhole(), change(func(f *tracebuf.File) { f.Image.After[0]++ }), nil, []string{"it leaves its queue as"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -157,6 +160,38 @@ func TestLoadTraceRefuses(t *testing.T) {
 			b.sameMemory(before)
 		})
 	}
+}
+
+// setup stores a word in an Ethernet tile, and waits for another one there.
+func setup(stored, awaited byte) *tracebuf.Setup {
+	at := tracebuf.SetupOp{Tiles: []chip.XY{{X: 1, Y: 1}}, Addr: 0x20000, Bytes: []byte{stored, 0, 0, 0}}
+	wait := at
+	wait.Wait, wait.Turn, wait.Bytes = true, 1, []byte{awaited, 0, 0, 0}
+	return &tracebuf.Setup{Ops: []tracebuf.SetupOp{at, wait}}
+}
+
+func TestLoadTraceSetsUp(t *testing.T) {
+	f := value(tracebuf.Decode(bytes.NewReader(saved(t, sim.Blackhole()))))(t)
+	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(100*time.Millisecond))
+	before := b.Allocated()
+	for _, awaited := range []byte{7, 8} {
+		var file, again bytes.Buffer
+		f.Setup = setup(7, awaited)
+		b.Must(tracebuf.Encode(&file, f))
+		trace, err := b.Dev.LoadTrace(b.Ctx, &file)
+		if awaited != 7 {
+			b.Says(err, "wiring of Ethernet links", "0x20000 of tile (1,1) is 0x7, not 0x8")
+			b.fails("a tile without an answer", err, reprise.ErrOtherTarget)
+			break
+		}
+		b.Must(err)
+		b.Must(errors.Join(trace.Replay(b.Ctx), trace.Save(b.Ctx, &again)))
+		if diff := cmp.Diff(f.Setup, value(tracebuf.Decode(&again))(b).Setup); diff != "" {
+			t.Errorf("saved again (-want +got):\n%s", diff)
+		}
+		b.Must(trace.Release(b.Ctx))
+	}
+	b.sameMemory(before)
 }
 
 func TestVerifyFindsWhatWasOverwritten(t *testing.T) {

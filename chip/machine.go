@@ -2,6 +2,7 @@ package chip
 
 import (
 	_ "embed"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,10 @@ type MachineChip struct {
 type Link struct {
 	Chip, Channel         int
 	PeerChip, PeerChannel int
+}
+
+func (l Link) String() string {
+	return fmt.Sprintf("%d:%d-%d:%d", l.Chip, l.Channel, l.PeerChip, l.PeerChannel)
 }
 
 // Codes of boards in serial numbers and PCI subsystem ids (tt-kmd telemetry.c).

@@ -132,8 +132,6 @@ func metalSymbols(symbols []elf.Symbol) (*MetalKernel, error) {
 	switch {
 	case !local:
 		return nil, refuse(ErrNotMetal, "no symbol __fw_export_ldm_end, which says where the firmware's data ends")
-	case len(m.Variables) == 0:
-		return nil, refuse(ErrNotMetal, "no variable of a base firmware: link with tt-metal's, weakened, by --just-symbols")
 	case len(m.Variables) > maxVariables:
 		return nil, refuse(ErrNotMetal, "%d variables of a base firmware", len(m.Variables))
 	}

@@ -278,7 +278,6 @@ func TestLoadMetalRefuses(t *testing.T) {
 		{"our own kernel", func(f *elftest.File) { *f = good() }, ErrNotMetal, "use Load"},
 		{"base firmware", func(f *elftest.File) { f.Names[0], f.Symbols[0].Shndx = "__stack_top", elftest.ABS }, ErrNotMetal, "base firmware"},
 		{"no end of the firmware's data", func(f *elftest.File) { f.Names[symLocalEnd-1] = "other" }, ErrNotMetal, "__fw_export_ldm_end"},
-		{"no variables", func(f *elftest.File) { f.Symbols, f.Names = f.Symbols[:symFirst-1], f.Names[:symFirst-1] }, ErrNotMetal, "just-symbols"},
 		{"text elsewhere", func(f *elftest.File) { f.Symbols[symTextEnd-1].Value += 16 }, ErrAddress, "__fw_export_text_end"},
 		{"data in the firmware's", func(f *elftest.File) { f.Symbols[symLocalEnd-1].Value += 16 }, ErrAddress, "firmware's data ends"},
 		{"firmware's data nowhere", func(f *elftest.File) { f.Symbols[symLocalEnd-1].Value = 16 }, ErrAddress, "outside of local RAM"},

@@ -220,3 +220,11 @@ func (t *Target) layout() *abi.Layout {
 func harvesting(h chip.Harvesting) string {
 	return fmt.Sprintf("Tensix %#x, DRAM %#x, Ethernet %#x", h.Tensix, h.DRAM, h.Ethernet)
 }
+
+// SetupOps returns the operations; none for nil.
+func (f *File) SetupOps() []SetupOp {
+	if f == nil || f.Setup == nil {
+		return nil
+	}
+	return f.Setup.Ops
+}

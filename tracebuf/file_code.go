@@ -572,3 +572,17 @@ func (im *Image) queue(c *coder) {
 	}
 	c.rest(&im.After)
 }
+
+func (f *File) setup(c *coder) {
+	if !c.write {
+		f.Setup = &Setup{}
+	}
+	list(c, &f.Setup.Links, 2, 16, func(l *chip.Link) { u32(c, &l.Chip); u32(c, &l.Channel); u32(c, &l.PeerChip); u32(c, &l.PeerChannel) })
+	list(c, &f.Setup.Ops, 4, 4+1+2+8+4, func(o *SetupOp) {
+		u32(c, &o.Turn)
+		c.flag(&o.Wait)
+		list(c, &o.Tiles, 2, 2, c.xy)
+		u64(c, &o.Addr)
+		c.bytes(&o.Bytes)
+	})
+}

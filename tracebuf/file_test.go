@@ -137,9 +137,10 @@ func encodeRefuses(t *testing.T, f *tracebuf.File, reason string) {
 
 func TestFileRoundTrip(t *testing.T) {
 	tensors := testFile(t, chip.Blackhole)
+	setup, _ := setupFiles(t)
 	tensors.Image.Buffers[1].Tensor = &tracebuf.Tensor{Shape: []int{2, 3}, DType: "INT32", Tiles: true, Weight: "a", Transposed: true}
 	for _, f := range []*tracebuf.File{testFile(t, chip.Wormhole), testFile(t, chip.Blackhole), spanFile(t, chip.Wormhole),
-		spanFile(t, chip.Blackhole), tensors} {
+		spanFile(t, chip.Blackhole), tensors, setup} {
 		t.Run(fmt.Sprintf("%v, %d parts", f.Target.Arch, len(f.Parts())), func(t *testing.T) {
 			b := encode(t, f)
 			if !tracebuf.IsFile(b) {
@@ -490,7 +491,50 @@ func TestDecodeValidates(t *testing.T) {
 	}
 }
 
+// setupFiles are a file with a setup and what is wrong with others.
+func setupFiles(t testing.TB) (good *file, wrong map[string]*file) {
+	ethernet, worker := chip.XY{X: 1, Y: 1}, chip.XY{X: 2, Y: 3} // logical core (1,1)
+	of := func(ops ...tracebuf.SetupOp) *file {
+		f := testFile(t, chip.Blackhole)
+		f.Setup = &tracebuf.Setup{Ops: ops}
+		return f
+	}
+	op := func(turn int, at chip.XY, addr uint64, n int) tracebuf.SetupOp {
+		return tracebuf.SetupOp{Turn: turn, Tiles: []chip.XY{at}, Addr: addr, Bytes: make([]byte, n)}
+	}
+	l1 := testFile(t, chip.Blackhole).Image.Buffers[1].Addr
+	wait := op(5, ethernet, 0x30000, 4)
+	wait.Wait = true
+	long := op(0, ethernet, 0, 8)
+	long.Wait = true
+	linked := of()
+	linked.Setup.Links = []chip.Link{{Channel: 2, PeerChip: 1, PeerChannel: 3}}
+	return of(op(0, ethernet, 0xFFB14000, 8), op(5, worker, l1+508, 4), wait), map[string]*file{
+		"DRAM":              of(op(0, chip.XY{}, 0, 4)),
+		"kernels of worker": of(op(0, worker, uint64(abi.Own(chip.Blackhole).L1.KernelConfig), 4)),
+		"beyond a buffer":   of(op(0, worker, l1+508, 8)),
+		"no worker":         of(op(0, chip.XY{X: 16, Y: 11}, l1, 4)),
+		"end of L1":         of(op(0, ethernet, 0x80000-4, 8)),
+		"half a word":       of(op(0, ethernet, 0, 2)),
+		"falling turns":     of(op(1, ethernet, 0, 4), op(0, ethernet, 0, 4)),
+		"wait for two":      of(long),
+		"no such device":    linked,
+	}
+}
+
+func TestSetupRefuses(t *testing.T) {
+	_, wrong := setupFiles(t)
+	for name, f := range wrong {
+		t.Run(name, func(t *testing.T) { encodeRefuses(t, f, "setup") })
+	}
+}
+
 func FuzzDecodeFile(f *testing.F) {
+	linked := devicesFile(f, chip.Blackhole)
+	linked[2].Setup = &tracebuf.Setup{Links: []chip.Link{{Chip: 2, Channel: 2, PeerChip: 3, PeerChannel: 3}}}
+	f.Add(true, encodeAll(f, linked))
+	withSetup, _ := setupFiles(f)
+	f.Add(true, encode(f, withSetup))
 	f.Add(true, argsFile(f))
 	for _, arch := range arches {
 		b := encode(f, testFile(f, arch))

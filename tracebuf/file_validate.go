@@ -474,3 +474,58 @@ func (p *Program) checkPrints(part string, workers chip.Range) error {
 }
 
 func where(at int) string { return fmt.Sprintf("commands at +%#x", at) }
+
+const maxChannels = 16
+
+// checkSetup permits the L1 and registers of Ethernet tiles, and of workers the tables of tt-metal
+// and the first page of buffers.
+func (f *File) checkSetup(ch *chip.Chip) error {
+	turn := 0
+	for i, o := range f.SetupOps() {
+		part := fmt.Sprintf("setup, operation %d", i)
+		n := len(o.Bytes)
+		if o.Turn < turn || len(o.Tiles) == 0 || n == 0 || n%4 != 0 || o.Addr%4 != 0 || o.Wait && n != 4 {
+			return invalid(part, "%d B at %#x of %d tiles at turn %d, after turn %d: want words and rising turns", n, o.Addr, len(o.Tiles),
+				o.Turn, turn)
+		}
+		turn = o.Turn
+		for _, raw := range o.Tiles {
+			if !f.mayStore(ch, raw, o.Addr, uint64(n)) {
+				return invalid(part, "%d B at %#x of %v", n, o.Addr, raw)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *File) mayStore(ch *chip.Chip, raw chip.XY, addr, n uint64) bool {
+	in := func(start, end uint64) bool { return addr >= start && addr < end && n <= end-addr }
+	switch t := ch.Tile(raw); {
+	case t.Harvested:
+		return false
+	case t.Kind == chip.Ethernet:
+		return in(0, uint64(ch.Params().EthernetL1Size)) || in(0xFFB00000, 1<<32)
+	}
+	if core, ok := ch.LogicalOf(raw); !ok || !f.Target.Workers.Contains(core) {
+		return false
+	}
+	start, end := f.Target.layout().KernelTables()
+	return in(uint64(start), uint64(end)) || slices.ContainsFunc(f.Image.Buffers, func(b Buffer) bool {
+		return b.Kind == KindL1 && in(b.Addr, b.Addr+uint64(b.Stride))
+	})
+}
+
+// checkLinks checks that the links of each device lead to others.
+func checkLinks(files []*File) error {
+	for i, f := range files {
+		if f == nil || f.Setup == nil {
+			continue
+		}
+		for _, l := range f.Setup.Links {
+			if l.Chip != i || l.PeerChip == i || l.PeerChip >= len(files) || max(l.Channel, l.PeerChannel) >= maxChannels {
+				return invalid(fmt.Sprintf("device %d, setup", i), "the link %v of %d devices", l, len(files))
+			}
+		}
+	}
+	return nil
+}

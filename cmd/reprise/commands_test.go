@@ -132,7 +132,10 @@ func TestTraceOverSeveralDevices(t *testing.T) {
 		{[]string{"diff", three, moved}, cli.ExitFailed, []string{"part 1 of", "on device 2", "on device 1"}},
 		{[]string{"diff", three, one}, cli.ExitFailed, []string{"nothing in common"}},
 		{[]string{"diff", three, other}, cli.ExitFailed, []string{"nothing in common"}},
-		{[]string{"run", three}, cli.ExitFailed, []string{"over several devices: there are 3"}},
+		{[]string{"run", three}, cli.ExitOK, []string{"on 3 emulated devices", "  0:", "  2:"}},
+		{[]string{"run", three, "--device", "emu:p300"}, cli.ExitFailed, []string{"its number of devices is 3, this device's is 2"}},
+		{[]string{"run", three, "--step"}, cli.ExitFailed, []string{"over 3 devices, which are only replayed"}},
+		{[]string{"run", three, "--output", "3:x=y.npy"}, cli.ExitFailed, []string{"it names none of 3 devices"}},
 		{[]string{"verify", three}, cli.ExitFailed, []string{"over several devices: there are 3"}},
 	} {
 		code, out, errs := runs(t.Context(), append([]string{"trace"}, c.args...)...)

@@ -272,7 +272,7 @@ func start(t *testing.T, out io.Writer, args ...string) *started {
 
 func startCommand(t *testing.T, out io.Writer, name string, args ...string) *started {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // TT-NN may compile kernels
 	t.Cleanup(cancel)
 	c := &started{Cmd: exec.CommandContext(ctx, name, args...)}
 	c.Stdout, c.Stderr = out, &c.err
@@ -463,7 +463,7 @@ func startJobOf(t *testing.T, mpirun []string, args ...string) *mpirunJob {
 	if _, err := exec.LookPath("mpirun"); err != nil {
 		t.Skip("no mpirun: install Open MPI (Debian: openmpi-bin)")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // TT-NN may compile kernels
 	t.Cleanup(cancel)
 	j := &mpirunJob{Cmd: exec.CommandContext(ctx, mpirun[0], slices.Concat(mpirun[1:], []string{"reprise"}, args)...)}
 	j.mark = jobVariable + "=" + t.TempDir()

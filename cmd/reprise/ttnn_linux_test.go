@@ -131,10 +131,8 @@ func TestTTNNRecord(t *testing.T) {
 		var b bytes.Buffer
 		must(t, npy.Write(&b, x))
 		must(t, os.WriteFile(in, b.Bytes(), 0o644))
-		_, firmware, _ := strings.Cut(out, "base firmware of ")
-		_, firmware, _ = strings.Cut(firmware, ": ")
-		firmware, _, _ = strings.Cut(firmware, "\n")
-		if out, errs, code := r.of([]string{"trace", "run", file, "--firmware", firmware, "--input", in, "--output", sum}); code != 0 {
+		run := []string{"trace", "run", file, "--firmware", firmwareOf(out), "--input", in, "--output", sum}
+		if out, errs, code := r.of(run); code != 0 {
 			t.Fatalf("%s: exit code %d, printed %q: %s", c.chip, code, out, errs)
 		}
 		data, err := os.ReadFile(sum)
@@ -147,6 +145,34 @@ func TestTTNNRecord(t *testing.T) {
 		}
 		if want := fmt.Sprintf("sum %v\n", total); !strings.Contains(out, want) {
 			t.Errorf("%s: TT-NN printed %q, the trace's result has the %s", c.chip, out, want)
+		}
+	}
+}
+
+// firmwareOf returns the folder that ttnn record prints.
+func firmwareOf(out string) string {
+	_, out, _ = strings.Cut(out, "base firmware of ")
+	_, out, _ = strings.Cut(out, ": ")
+	out, _, _ = strings.Cut(out, "\n")
+	return out
+}
+
+// A trace over two chips is one file, with what TT-NN's fabric needs.
+func TestTTNNRecordMesh(t *testing.T) {
+	r := newTTNN(t)
+	for op, traces := range map[string]int{"add": 1, "all_gather broadcast": 2} {
+		file := filepath.Join(t.TempDir(), "model.reprise")
+		program := append(r.args("--machine", "p300", "../../internal/ttnn/testdata/mesh.py", "--trace"), strings.Fields(op)...)
+		out, errs, code := r.of(append([]string{"ttnn", "record", "-o", file}, program[2:]...))
+		if code != 0 || strings.Count(out, "the results are TT-NN's") != traces ||
+			strings.Contains(out, "for the fabric") != (op != "add") {
+			t.Errorf("%s: exit code %d, printed %q: %s", op, code, out, errs)
+			continue
+		}
+		result := filepath.Join(t.TempDir(), "y.npy")
+		out, errs, code = r.of([]string{"trace", "run", file, "--firmware", firmwareOf(out), "--replays", "5", "--output", "1:y=" + result})
+		if _, err := os.Stat(result); code != 0 || err != nil || !strings.Contains(out, "the results are those of the file") {
+			t.Errorf("%s: exit code %d, printed %q: %s", op, code, out, errs)
 		}
 	}
 }

@@ -139,8 +139,8 @@ type WatchedTiles struct {
 	End       uint32
 }
 
-// KernelTables returns the L1 between tt-metal's base firmware and its kernels' configuration, where
-// its host leaves tables for kernels, such as those of its fabric; nothing for this runtime's own.
+// KernelTables returns the L1 between tt-metal's base firmware and its kernels' configuration. Its
+// host leaves tables for kernels there, such as those of its fabric. This runtime's own has none.
 func (l *Layout) KernelTables() (start, end uint32) {
 	if l.Revision.Own() {
 		return 0, 0

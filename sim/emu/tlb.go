@@ -103,7 +103,11 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 
 func (c *Chip) noteHost(w *windowTarget, p []byte, load bool) {
 	if c.track != nil && w.ep.kind != chip.DRAM {
-		c.track.hosts(w, p, load)
+		a := HostAccess{Start: w.ep.xy, End: w.ep.xy, Load: load, Addr: w.addr, Data: p}
+		if w.multicast {
+			a.Start = w.start.xy
+		}
+		c.track.hosts(a)
 	}
 }
 

@@ -25,25 +25,16 @@ type HostAccess struct {
 	Data       []byte
 }
 
-// hosts notes what the host does: stores that follow each other are one, and so are loads of the
-// same place.
-func (t *Track) hosts(w *windowTarget, p []byte, load bool) {
-	a := HostAccess{Start: w.ep.xy, End: w.ep.xy, Load: load, Addr: w.addr, Data: p}
-	if w.multicast {
-		a.Start = w.start.xy
-	}
-	if n := len(t.Host); n > 0 {
-		switch l := &t.Host[n-1]; {
-		case l.Start != a.Start || l.End != a.End || l.Load != load:
-		case load && l.Addr == a.Addr && len(l.Data) == len(p):
-			copy(l.Data, p)
-			return
-		case !load && l.Addr+uint64(len(l.Data)) == a.Addr:
-			l.Data = append(l.Data, p...)
+// hosts notes what the host does. Loads of the same place that follow each other are one.
+func (t *Track) hosts(a HostAccess) {
+	a.Data = bytes.Clone(a.Data)
+	n := len(t.Host)
+	if n > 0 && a.Load {
+		if l := &t.Host[n-1]; l.Load && l.End == a.End && l.Addr == a.Addr && len(l.Data) == len(a.Data) {
+			*l = a
 			return
 		}
 	}
-	a.Data = bytes.Clone(p)
 	t.Host = append(t.Host, a)
 }
 

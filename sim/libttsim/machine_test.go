@@ -237,7 +237,7 @@ func TestParseSettings(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, text := range []string{``, `{}`, `{"machine":"n151"}`, `{"machine":"n150","checks":["speed"]}`, `{"machine":"n150","sede":1}`,
-		`[]`} {
+		`[]`, `{"machine":"n300","record":"steps"}`} {
 		fails(t, second(libttsim.ParseSettings(text)), libttsim.ErrSettings, "%s", text)
 	}
 }

@@ -35,12 +35,12 @@ var ErrOther = libttsim.ErrNotRecord
 // Recording is what a program did.
 type Recording struct {
 	Chips []*chip.Chip
-	// Traces are in the order of their first replays on the first chip that has them. Each has a part
-	// for each chip, nil on chips that don't replay it.
+	// Traces are in the order of their first replays on the first chip that has them. Each has a
+	// part for each chip, nil on chips that don't replay it.
 	Traces [][]*Trace
 
-	links []chip.Link
-	hosts []hostAccess // before the first replay
+	links  []chip.Link
+	before []libttsim.Step // the first replay
 }
 
 // Trace is a trace that the program replayed, on one chip.
@@ -153,12 +153,18 @@ func Read(from, tensors io.Reader) (_ *Recording, err error) {
 			}
 		}
 	}
-	out.noteHost(chips, steps)
+	end := len(steps)
+	for _, r := range chips {
+		for _, t := range r.Traces {
+			end = min(end, r.turns[t.first])
+		}
+	}
+	out.before = steps[:end]
 	return out, nil
 }
 
-// add adds a step, the turn-th of all chips. What the chip does while the host stores to another one
-// belongs to its own last commands: a chip may wait for another's.
+// add adds a step, the turn-th of all chips. What the chip does while the host stores to another
+// one belongs to its own last commands: a chip may wait for another's.
 func (r *reader) add(s libttsim.Step, turn int) {
 	if len(s.Fetched)+len(s.Read)+len(s.Written) == 0 {
 		return

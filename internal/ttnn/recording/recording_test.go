@@ -98,7 +98,7 @@ func trace(t testing.TB) []byte {
 
 // model is what a program does that replays a trace twice: it writes a weight and inputs, and reads
 // the output. A program outside of the trace, if any, writes to an address in between.
-func model(t testing.TB, between uint64, before ...libttsim.Step) []byte {
+func modelSteps(t testing.TB, between uint64) []libttsim.Step {
 	host := func(addr uint32, fill byte) libttsim.Step {
 		s := step(t, write(addr, true))
 		put(s.Written, uint64(addr), 64, bytes.Repeat([]byte{fill}, 128))
@@ -129,7 +129,69 @@ func model(t testing.TB, between uint64, before ...libttsim.Step) []byte {
 		}
 		steps = slices.Insert(steps, 4, s)
 	}
-	return written(t, "n150", append(before, steps...)...)
+	return steps
+}
+
+func model(t testing.TB, between uint64, before ...libttsim.Step) []byte {
+	return written(t, "n150", append(before, modelSteps(t, between)...)...)
+}
+
+// Places on a chip of pair, and the layout of its workers' L1.
+var (
+	layout                = abi.Of("0.77.0", chip.Wormhole)
+	tables, _             = layout.KernelTables()
+	linked, worker, other = chip.XY{X: 9}, chip.XY{X: 1, Y: 1}, chip.XY{X: 9, Y: 11} // channel 0, logical cores (0,0) and (7,9)
+)
+
+const semaphores = 0x16DFF0
+
+// pair is the model on two linked chips of a machine: the first one's replays end when the second
+// one's have begun. The host has set up an Ethernet tile, a worker's tables and its L1.
+func pair(t testing.TB) []byte {
+	host := func(load bool, at chip.XY, addr uint32, v byte) emu.HostAccess {
+		return emu.HostAccess{Start: at, End: at, Load: load, Addr: uint64(addr), Data: []byte{v, 0, 0, 0}}
+	}
+	all := []libttsim.Step{{Stored: true, Track: emu.Track{Host: []emu.HostAccess{
+		host(false, linked, 0x100, 1), host(true, linked, 0x100, 1), host(true, linked, 0x100, 2), host(false, other, tables, 1),
+		host(false, worker, tables, 3), host(false, worker, layout.L1.KernelConfig, 3), host(false, worker, semaphores, 4)}}}}
+	for _, s := range modelSteps(t, 0) {
+		peer, late := s, libttsim.Step{Track: emu.Track{Written: s.Written}}
+		peer.Chip = 1
+		if len(s.Read) > 0 {
+			s.Written = nil
+		}
+		all = append(all, s, peer, late)
+	}
+	return written(t, "galaxy-wh", all...)
+}
+
+func TestPair(t *testing.T) {
+	r, err := recording.Read(bytes.NewReader(pair(t)), nil)
+	devtest.Must(t, err)
+	if len(r.Traces) != 1 || len(r.Traces[0]) != 32 || r.Traces[0][2] != nil {
+		t.Fatalf("traces %v", r.Traces)
+	}
+	for i, part := range r.Traces[0][:2] {
+		if part.Replays != 2 || len(part.Results) != 1 || part.Results[0].Bytes[127] != 12 {
+			t.Errorf("chip %d: %d replays with results %v", i, part.Replays, part.Results)
+		}
+	}
+	workers := chip.Range{End: chip.Core{X: 7, Y: 8}}
+	s, l1 := r.Setup(0, layout, workers)
+	one := func(wait bool, at chip.XY, addr uint32, v byte) tracebuf.SetupOp {
+		return tracebuf.SetupOp{Wait: wait, Tiles: []chip.XY{at}, Addr: uint64(addr), Bytes: []byte{v, 0, 0, 0}}
+	}
+	want := []tracebuf.SetupOp{one(false, linked, 0x100, 1), one(true, linked, 0x100, 2), one(false, worker, tables, 3),
+		one(false, worker, semaphores, 4)}
+	if diff := cmp.Diff(want, s.Ops); diff != "" || len(s.Links) == 0 {
+		t.Errorf("%d links, setup (-want +got):\n%s", len(s.Links), diff)
+	}
+	if len(l1) != 1 || l1[0].Addr != semaphores || l1[0].Pages() != 72 || l1[0].PageSize != 16 {
+		t.Errorf("L1 %+v", l1)
+	}
+	if s, l1 := r.Setup(1, layout, workers); s != nil || l1 != nil {
+		t.Errorf("a chip without tables: %v, %v", s, l1)
+	}
 }
 
 // tensors is what the program's variables hold at the first replay; rows of y are shorter than
@@ -330,7 +392,14 @@ func FuzzRead(f *testing.F) {
 	f.Add(model(f, 0), tensors)
 	f.Add(sharded(f, 0), tensors)
 	f.Add(model(f, 0, divide(f, 2, indices{{0, 0, 3, 3, 0}, {4, 0, 7, 8, 1}})), tensors)
+	f.Add(pair(f), tensors)
 	f.Fuzz(func(_ *testing.T, file []byte, tensors string) {
-		_, _ = recording.Read(bytes.NewReader(file), strings.NewReader(tensors))
+		r, err := recording.Read(bytes.NewReader(file), strings.NewReader(tensors))
+		if err != nil {
+			return
+		}
+		for i, c := range r.Chips {
+			r.Setup(i, abi.Of("0.77.0", c.Arch()), c.All())
+		}
 	})
 }

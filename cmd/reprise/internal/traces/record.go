@@ -148,7 +148,7 @@ func (c *traceImportCmd) saveParts(ctx context.Context, s cli.Streams, parts []*
 }
 
 func (c *traceImportCmd) printInterface(w cli.Text, files []*tracebuf.File) {
-	referred, contents, setup := 0, 0, 0
+	referred, contents := 0, 0
 	for i, f := range files {
 		if f == nil {
 			continue
@@ -158,15 +158,10 @@ func (c *traceImportCmd) printInterface(w cli.Text, files []*tracebuf.File) {
 			contents += len(d.Bytes)
 		}
 		if f.Setup != nil {
-			for _, o := range f.Setup.Ops {
-				setup += len(o.Bytes)
-			}
+			w.F("  %s for the fabric's Ethernet tiles and tables\n", cli.Count(len(f.Setup.Ops), "store"))
 		}
 	}
 	w.F("  %s of contents", cli.Bytes(contents))
-	if setup > 0 {
-		w.F("; %s for the Ethernet tiles and tables of the fabric", cli.Bytes(setup))
-	}
 	if c.weights != "" {
 		w.F("; %s from %s", cli.Count(referred, "tensor"), c.weights)
 	}

@@ -3,6 +3,7 @@ package traces
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -219,7 +220,7 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) error {
 
 // run also returns what is wrong with a trace that ran.
 func (c *traceRunCmd) run(ctx context.Context, s cli.Streams) (out *runJSON, wrong, err error) {
-	t, devs, end, err := c.loadAll(ctx, c.Hangs.Options()...)
+	t, devs, end, err := c.load(ctx, c.Hangs.Options()...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -237,7 +238,7 @@ func (c *traceRunCmd) run(ctx context.Context, s cli.Streams) (out *runJSON, wro
 		defer func() { err = errors.Join(err, stop()) }()
 	}
 	r := &traceRun{Trace: t, dev: dev, devs: devs, out: &runJSON{
-		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()),
+		File: c.File, Trace: t.Name(), Device: cmp.Or(c.Device, fmt.Sprintf("%d emulated devices", len(devs))), Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()),
 		Mode: c.mode(), Results: "not compared",
 	}}
 	for name, v := range c.Set {
@@ -423,7 +424,11 @@ func (c *loadFlags) Validate() (err error) {
 }
 
 func (c *loadFlags) readAll(ctx context.Context) ([]*tracebuf.File, error) {
-	return cli.Until(ctx, func() ([]*tracebuf.File, error) { return c.decode(ctx) })
+	files, err := cli.Until(ctx, func() ([]*tracebuf.File, error) { return c.decode(ctx) })
+	if err == nil && c.Device == "" && len(files) == 1 {
+		c.Device = "emu:" + files[0].Target.Arch.String()
+	}
+	return files, err
 }
 
 // read refuses a trace of several devices.
@@ -435,46 +440,7 @@ func (c *loadFlags) read(ctx context.Context) (*tracebuf.File, error) {
 	if len(files) > 1 {
 		return nil, fmt.Errorf("trace: %s: %w: there are %d", c.File, tracebuf.ErrSeveralDevices, len(files))
 	}
-	if c.Device == "" {
-		c.Device = "emu:" + files[0].Target.Arch.String()
-	}
 	return files[0], nil
-}
-
-// load opens no device for a bad file, and otherwise with the queues that the trace needs.
-func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (*reprise.Trace, *reprise.Device, error) {
-	file, err := c.read(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	opts = c.options(file, opts)
-	t, dev, err := c.loadInto(ctx, file.Target.SubDevices, opts)
-	var other *tracebuf.TargetError
-	if errors.As(err, &other) && other.What == "grid of workers" {
-		// A device of the right kind can have these workers.
-		t, dev, err = c.loadInto(ctx, file.Target.SubDevices, append(opts, queuesOf(file)...))
-	}
-	return t, dev, err
-}
-
-func (c *loadFlags) options(file *tracebuf.File, opts []reprise.Option) []reprise.Option {
-	if c.Firmware == "" {
-		return opts
-	}
-	var wheel []string
-	if file.Target.Layout != "" {
-		wheel = []string{file.Target.Layout}
-	}
-	return append(slices.Clip(opts), reprise.WithFirmware(c.Firmware, wheel...))
-}
-
-// queuesOf makes a device's queues have the workers of a trace.
-func queuesOf(file *tracebuf.File) []reprise.Option {
-	opts := []reprise.Option{reprise.WithQueues(len(file.Others) + 1)}
-	for i, p := range file.Parts() {
-		opts = append(opts, reprise.WithQueueWorkers(i, p.Target.Workers))
-	}
-	return opts
 }
 
 func (c *loadFlags) open(ctx context.Context) (io.ReadCloser, error) {
@@ -493,31 +459,6 @@ func (c *loadFlags) open(ctx context.Context) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("trace: %s: %w", c.File, err)
 	}
 	return io.NopCloser(bytes.NewReader(c.piped)), nil
-}
-
-func (c *loadFlags) loadInto(ctx context.Context, subs [][]chip.Range, opts []reprise.Option) (*reprise.Trace, *reprise.Device, error) {
-	target, err := cli.ParseTarget(c.Device)
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := c.open(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	dev, err := reprise.Open(ctx, target, opts...)
-	if err != nil {
-		return nil, nil, cli.OpenError(c.Device, err)
-	}
-	err = divide(ctx, dev, subs)
-	var t *reprise.Trace
-	if err == nil {
-		t, err = dev.LoadTrace(ctx, bufio.NewReaderSize(f, 1<<16))
-	}
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", c.File, err), dev.Close(ctx))
-	}
-	return t, dev, nil
 }
 
 func (c *loadFlags) decode(ctx context.Context) ([]*tracebuf.File, error) {
@@ -601,11 +542,11 @@ func (o *verifyJSON) where() string {
 }
 
 func (c *traceVerifyCmd) loaded(ctx context.Context, out *verifyJSON) (err error) {
-	t, dev, err := c.load(ctx)
+	t, _, end, err := c.load(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
+	defer func() { err = errors.Join(err, end()) }()
 	err = t.Debug().Verify(ctx)
 	var v *debug.VerifyError
 	if errors.As(err, &v) {

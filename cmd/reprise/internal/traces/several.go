@@ -2,32 +2,47 @@ package traces
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
-	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// loadAll is load for a trace of one device or several. end closes the devices.
-func (c *loadFlags) loadAll(ctx context.Context, opts ...reprise.Option) (t *reprise.Trace, devs []*reprise.Device, end func() error, err error) {
+// load opens no device for a bad file, and otherwise with the queues that the trace needs. end
+// closes the devices.
+func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (t *reprise.Trace, devs []*reprise.Device, end func() error,
+	err error) {
 	files, err := c.readAll(ctx)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if len(files) == 1 {
-		t, dev, err := c.load(ctx, opts...)
-		return t, []*reprise.Device{dev}, func() error { return dev.Close(ctx) }, err
+	t, devs, end, err = c.loadInto(ctx, files, false, opts)
+	var other *tracebuf.TargetError
+	if errors.As(err, &other) && other.What == "grid of workers" {
+		// Devices of the right kind can have these workers.
+		t, devs, end, err = c.loadInto(ctx, files, true, opts)
 	}
+	return t, devs, end, err
+}
+
+func (c *loadFlags) loadInto(ctx context.Context, files []*tracebuf.File, workers bool, opts []reprise.Option) (t *reprise.Trace,
+	devs []*reprise.Device, end func() error, err error) {
 	cards, stop, err := c.cards(files)
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	f, err := c.open(ctx)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, stop())
+	}
+	defer f.Close()
 	end = func() error {
 		var errs []error
 		for _, d := range devs {
@@ -36,40 +51,52 @@ func (c *loadFlags) loadAll(ctx context.Context, opts ...reprise.Option) (t *rep
 		return errors.Join(append(errs, stop())...)
 	}
 	for i, card := range cards {
-		with := opts
-		if f := files[i]; f != nil {
-			with = append(c.options(f, opts), queuesOf(f)...)
-		}
-		dev, err := reprise.Open(ctx, card, with...)
+		file := cmp.Or(files[i], &tracebuf.File{})
+		dev, err := reprise.Open(ctx, card, append(slices.Clip(opts), c.options(file, workers)...)...)
 		if err != nil {
 			return nil, nil, nil, errors.Join(cli.OpenError(c.Device, err), end())
 		}
-		if devs = append(devs, dev); files[i] != nil {
-			err = divide(ctx, dev, files[i].Target.SubDevices)
-		}
-		if err != nil {
-			return nil, nil, nil, errors.Join(err, end())
+		devs = append(devs, dev)
+		if err := divide(ctx, dev, file.Target.SubDevices); err != nil {
+			return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", c.File, err), end())
 		}
 	}
-	f, err := c.open(ctx)
-	if err == nil {
-		t, err = devs[0].LoadTrace(ctx, bufio.NewReaderSize(f, 1<<16), reprise.WithDevices(devs[1:]...))
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
+	if t, err = devs[0].LoadTrace(ctx, bufio.NewReaderSize(f, 1<<16), reprise.WithDevices(devs[1:]...)); err != nil {
 		return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", c.File, err), end())
 	}
 	return t, devs, end, nil
 }
 
+// options are those of a device with the firmware, and if asked for the workers, of a trace.
+func (c *loadFlags) options(file *tracebuf.File, workers bool) (opts []reprise.Option) {
+	if c.Firmware != "" {
+		var wheel []string
+		if file.Target.Layout != "" {
+			wheel = []string{file.Target.Layout}
+		}
+		opts = append(opts, reprise.WithFirmware(c.Firmware, wheel...))
+	}
+	if workers && !file.Target.Workers.Empty() {
+		opts = append(opts, reprise.WithQueues(len(file.Others)+1))
+		for i, p := range file.Parts() {
+			opts = append(opts, reprise.WithQueueWorkers(i, p.Target.Workers))
+		}
+	}
+	return opts
+}
+
 // cards starts the machine that the user named, or an emulated one as in the recording.
 func (c *loadFlags) cards(files []*tracebuf.File) (cards []kmd.Target, stop func() error, err error) {
+	if len(files) == 1 {
+		t, err := cli.ParseTarget(c.Device)
+		return []kmd.Target{t}, func() error { return nil }, err
+	}
 	if c.Device != "" {
 		m, err := cli.ParseMachine("--device", c.Device)
-		if err == nil {
-			cards, stop, err = m.Open()
+		if err != nil {
+			return nil, nil, err
 		}
-		if err == nil && len(cards) != len(files) {
+		if cards, stop, err = m.Open(); err == nil && len(cards) != len(files) {
 			err = errors.Join(&tracebuf.TargetError{What: "number of devices", Trace: fmt.Sprint(len(files)), Here: fmt.Sprint(len(cards)),
 				Do: "name a machine with as many cards"}, stop())
 		}
@@ -80,11 +107,10 @@ func (c *loadFlags) cards(files []*tracebuf.File) (cards []kmd.Target, stop func
 	if err != nil {
 		return nil, nil, err
 	}
-	var m *target.Linked
-	if m, err = d.Linked(spec); err != nil {
+	m, err := d.Linked(spec)
+	if err != nil {
 		return nil, nil, err
 	}
-	c.Device = fmt.Sprintf("%d devices emu:%v", len(files), spec.Arch)
 	return m.Cards, m.Close, nil
 }
 
@@ -101,14 +127,9 @@ func recordedMachine(files []*tracebuf.File) chip.Machine {
 			continue
 		}
 		for _, l := range f.Setup.Links {
-			if i < l.Device {
-				spec.Links = append(spec.Links, chip.Link{Chip: i, Channel: l.Channel, PeerChip: l.Device, PeerChannel: l.PeerChannel})
+			if i < l.PeerChip {
+				spec.Links = append(spec.Links, l)
 			}
-		}
-	}
-	if spec.Arch == chip.Wormhole {
-		for i := range spec.Chips {
-			spec.Chips[i].Kind = chip.BoardN150
 		}
 	}
 	return spec

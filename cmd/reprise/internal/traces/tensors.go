@@ -43,7 +43,7 @@ func nameOn(device, of int, name string) string {
 	return fmt.Sprintf("%d:%s", device, name)
 }
 
-// models returns the tensors of a trace, by device, with the weights and inputs that the flags name.
+// models returns the tensors of a trace by device, with the weights and inputs that the flags name.
 func (c *tensorFlags) models(ctx context.Context, devs []*reprise.Device, t *reprise.Trace) (models []loadedModel, err error) {
 	for _, dev := range devs {
 		d := ops.New(dev)

@@ -138,9 +138,9 @@ func TestTraceImport(t *testing.T) {
 				}
 			}
 			flags := loadFlags{File: c.Output}
-			loaded, on, err := flags.load(b.Ctx)
+			loaded, on, end, err := flags.load(b.Ctx)
 			b.Must(err)
-			defer func() { b.Must(on.Close(context.WithoutCancel(b.Ctx))) }()
+			defer func() { b.Must(end()) }()
 			b.Must(loaded.Replay(b.Ctx))
 			check := func(want []byte) {
 				t.Helper()
@@ -149,7 +149,7 @@ func TestTraceImport(t *testing.T) {
 						continue
 					}
 					got := make([]byte, buf.Size())
-					b.Must(on.Queue(0).Read(b.Ctx, buf, 0, got))
+					b.Must(on[0].Queue(0).Read(b.Ctx, buf, 0, got))
 					if !bytes.Equal(got, want) {
 						t.Errorf("the replay gives % x..., want % x...", got[:8], want[:8])
 					}
