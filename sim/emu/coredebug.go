@@ -37,7 +37,6 @@ const (
 	hitWatch
 	hitEBREAK // ebreak or ecall
 	hitFirst  = 1 << 8
-	hitAny    = hitBreak | hitWatch | hitEBREAK | 0xFF*hitFirst
 	regPC     = 32 // index of pc after the GPRs
 )
 
@@ -194,8 +193,7 @@ func (c *core) watchful() {
 func (c *core) debugCommand(o origin, v uint32) slowResult {
 	d, t := c.debug, c.tile
 	refuse := func(format string, args ...any) slowResult {
-		t.chip.refuse(o, undefined, "debug interface", uint64(debugBase+regRISCControl0), format, args...)
-		return slowHalt
+		return t.refuse(o, undefined, "debug interface", debugBase+regRISCControl0, format, args...)
 	}
 	paused := d.status&pausedBit != 0
 	d.command = v
