@@ -100,29 +100,21 @@ func (e *Engine) sfpcompc(t *thread, a sfpcompcArgs) bool {
 	return true
 }
 
-func (e *Engine) sfple(t *thread, a sfpexexpArgs) bool {
-	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d <= c })
-}
-
-func (e *Engine) sfpgt(t *thread, a sfpexexpArgs) bool {
-	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d > c })
-}
-
-// compare sets the condition, or in mode 8 all bits of the destination.
-func (e *Engine) compare(mode, dst, c uint32, f func(d, c int32) bool) bool {
-	if !e.accept(UnsupportedFunctionality, mode, modes(1, 8)) || !e.destination(dst) {
+// compare sets the condition, or in mode 8 all bits of the destination, if that is greater or not.
+func (e *Engine) compare(t *thread, a sfpexexpArgs, greater bool) bool {
+	if !e.accept(UnsupportedFunctionality, a.mod, modes(1, 8)) || !e.destination(a.dst) {
 		return false
 	}
 	s := &e.sfpu
-	lc, ld := &s.l[c], &s.l[dst]
+	lc, ld := &s.l[a.c], &s.l[a.dst]
 	enabled := s.enabled()
 	var result uint32
 	for lane := range each(enabled) {
-		if f(arith.TotalOrder(ld[lane]), arith.TotalOrder(lc[lane])) {
+		if arith.TotalOrder(ld[lane]) > arith.TotalOrder(lc[lane]) == greater {
 			result |= 1 << lane
 		}
 	}
-	if mode == 1 {
+	if a.mod == 1 {
 		s.cc.set(enabled, result)
 		return true
 	}
