@@ -1,35 +1,14 @@
 package tensix
 
-import (
-	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
-	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
-)
+import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 
 func (e *Engine) sfpsetcc(t *thread, a sfpsetccArgs) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, modes(0, 2, 4, 6)) || !e.zero("the destination", a.dst) ||
 		!e.zero("the immediate", a.imm) {
 		return false
 	}
-	s := &e.sfpu
-	if !s.cc.on {
-		return e.unsupported("the lanes are not conditional: all conditions would be cleared")
-	}
-	return s.test(a.c, a.mod)
-}
-
-func (s *sfpu) test(c, mode uint32) bool {
-	negative, zero := lanes.Test(&s.l[c])
-	switch mode {
-	case 0:
-		s.cc.lanes &= negative
-	case 2:
-		s.cc.lanes &^= zero
-	case 4:
-		s.cc.lanes &^= negative
-	case 6:
-		s.cc.lanes &= zero
-	}
-	return true
+	return e.carryOut(plan{do: planTest, c: uint8(a.c), x: a.mod}) ||
+		e.unsupported("the lanes are not conditional: all conditions would be cleared")
 }
 
 func (e *Engine) sfpencc(t *thread, a sfpenccArgs) bool {
@@ -199,4 +178,4 @@ func corruptible(op uint32) bool {
 	return true
 }
 
-func (e *Engine) sfpnop(t *thread) bool { return true }
+func (e *Engine) sfpnop(t *thread) bool { return e.carryOut(plan{do: planNothing}) }
