@@ -37,7 +37,6 @@ const (
 	hitWatch
 	hitEBREAK // ebreak or ecall
 	hitFirst  = 1 << 8
-	hitAny    = hitBreak | hitWatch | hitEBREAK | 0xFF*hitFirst
 	regPC     = 32 // index of pc after the GPRs
 )
 
@@ -193,10 +192,7 @@ func (c *core) watchful() {
 // debugCommand writes DR(1), without effect in reset.
 func (c *core) debugCommand(o origin, v uint32) slowResult {
 	d, t := c.debug, c.tile
-	refuse := func(format string, args ...any) slowResult {
-		t.chip.refuse(o, undefined, "debug interface", uint64(debugBase+regRISCControl0), format, args...)
-		return slowHalt
-	}
+	refuse := t.refuser(o, "debug interface", debugBase+regRISCControl0)
 	paused := d.status&pausedBit != 0
 	d.command = v
 	c.watchful()
@@ -204,9 +200,9 @@ func (c *core) debugCommand(o origin, v uint32) slowResult {
 	case c.state == inReset:
 		return slowDone
 	case v&cmdWhenPause != 0 && !paused:
-		return refuse("command %#x to %v, which is not paused", v, c.proc)
+		return refuse(undefined, "command %#x to %v, which is not paused", v, c.proc)
 	case v&cmdReadMemory != 0 && v&(cmdStep|cmdResume|cmdWriteMemory) != 0, v&cmdWriteMemory != 0 && v&(cmdStep|cmdResume) != 0:
-		return refuse("command %#x to %v: an access to memory goes with no step, resumption or other access", v, c.proc)
+		return refuse(undefined, "command %#x to %v: an access to memory goes with no step, resumption or other access", v, c.proc)
 	}
 	if v&cmdPause != 0 && !paused {
 		c.askPause()
@@ -218,7 +214,7 @@ func (c *core) debugCommand(o origin, v uint32) slowResult {
 		case i == regPC:
 			d.result = c.pc
 		default:
-			return refuse("read of register %d of %v: want 0 to 32", i, c.proc)
+			return refuse(undefined, "read of register %d of %v: want 0 to 32", i, c.proc)
 		}
 	}
 	if v&cmdClearRegisters != 0 {
@@ -227,7 +223,7 @@ func (c *core) debugCommand(o origin, v uint32) slowResult {
 	if v&cmdWriteRegister != 0 {
 		i := d.arg[0]
 		if i == 0 || i >= regPC {
-			return refuse("write of register %d of %v: want 1 to 31", i, c.proc)
+			return refuse(undefined, "write of register %d of %v: want 1 to 31", i, c.proc)
 		}
 		c.X[i] = d.arg[1]
 	}
@@ -249,10 +245,10 @@ func (c *core) debugCommand(o origin, v uint32) slowResult {
 		return slowDone
 	}
 	if !d.flushed && !(d.slow && v&cmdSlow != 0) {
-		return refuse("command %#x to %v, which paused outside of slow execution mode: loads that are under way are lost", v, c.proc)
+		return refuse(undefined, "command %#x to %v, which paused outside of slow execution mode: loads that are under way are lost", v, c.proc)
 	}
 	if t.wormhole() && v&cmdSlow != 0 && !c.unpredicting() {
-		return refuse("command %#x to %v: slow execution mode needs the branch predictor off (DISABLE_RISC_BP)", v, c.proc)
+		return refuse(undefined, "command %#x to %v: slow execution mode needs the branch predictor off (DISABLE_RISC_BP)", v, c.proc)
 	}
 	if v&cmdResume == 0 {
 		if t.blackhole() && !d.primed {

@@ -25,7 +25,6 @@ const (
 	regNCRISCResetPC     = 0x238
 	regNCRISCOverride    = 0x23C
 	regDestClockGate     = 0x240
-	softResetRISC        = 0x47800
 	softResetIgnored     = 1 << 31
 	debugBusControlValid = 0x26FFFFFF
 )

@@ -140,9 +140,7 @@ func (c *Chip) notifyHost(bus uint64, v uint32) {
 }
 
 func (c *Chip) transfer(bus, dev uint64, n uint32, toDevice bool) bool {
-	bad := func(cat Category, format string, args ...any) bool {
-		return c.refuse(origin{}, cat, "dma", dev, format, args...)
-	}
+	bad := c.refuser(origin{}, "dma", dev)
 	switch {
 	case n == 0 || n&3 != 0:
 		return bad(undefined, "transfer of %d bytes: want a multiple of 4", n)

@@ -37,10 +37,7 @@ type packet struct {
 // ethSend starts what a transmit queue's registers ask for (ttsim src/tile.cpp eth_txq_regs_wr32).
 func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 	c, u := t.chip, &t.ethernet().tx[q]
-	at := uint32(ethTxBase + q<<12 + ethTxCmd)
-	bad := func(cat Category, format string, args ...any) slowResult {
-		return t.refuse(o, cat, "ethernet", at, format, args...)
-	}
+	bad := t.refuser(o, "ethernet", uint32(ethTxBase+q<<12+ethTxCmd))
 	p := t.port()
 	switch {
 	case cmd != ethCmdData && cmd != ethCmdRegister:

@@ -36,9 +36,7 @@ func (t *tile) serveRemote() bool {
 	if !c.cfg.Identity.Routing || t.port() == nil || t.ethernet().fw.asking != nil || t.ethernet().fw.stopped || rd == wr {
 		return true
 	}
-	bad := func(cat Category, format string, args ...any) bool {
-		return c.refuse(origin{tile: t}, cat, "ethernet firmware", remoteRequests, format, args...)
-	}
+	bad := c.refuser(origin{tile: t}, "ethernet firmware", remoteRequests)
 	cmd := t.l1[(remoteRequests+remoteCommands)/4+rd%4*8:][:8]
 	addr := uint64(cmd[0]) | uint64(cmd[1])<<32
 	flags := cmd[3] &^ (remoteOrdered | remoteNOC1)

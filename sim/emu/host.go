@@ -156,8 +156,8 @@ func (c *Chip) writeBAR(bar int, off uint64, p []byte) {
 	}
 }
 
-// inWindows reports whether an offset is in a TLB window, and its offset in BAR 0, whose last 32
-// MiB Wormhole's BAR 4 shows.
+// inWindows reports whether an offset is in a TLB window. It returns the offset in BAR 0, whose
+// last 32 MiB Wormhole's BAR 4 shows.
 func (c *Chip) inWindows(bar int, off uint64) (uint64, bool) {
 	if c.wormhole() {
 		if bar == 4 {
@@ -172,7 +172,8 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 	if !c.inBAR(bar, off, width) {
 		return 0
 	}
-	if o, ok := c.inWindows(bar, off); ok {
+	o, ok := c.inWindows(bar, off)
+	if ok {
 		c.hostBytes = [8]byte{}
 		c.windowRead(bar, o, c.hostBytes[:width])
 		return binary.LittleEndian.Uint64(c.hostBytes[:])
@@ -186,9 +187,7 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 		}
 		return 0
 	}
-	if c.wormhole() && bar == 4 {
-		off += 0x1E000000
-	}
+	off = o
 	if addr, ok := c.arcInBAR(off); ok {
 		buf := c.words(2)
 		if c.readARC(origin{loads: true}, "bar0", 0, addr, width, buf) {
@@ -224,7 +223,8 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 	if c.fault != nil || !c.inBAR(bar, off, width) {
 		return
 	}
-	if o, ok := c.inWindows(bar, off); ok {
+	o, ok := c.inWindows(bar, off)
+	if ok {
 		binary.LittleEndian.PutUint64(c.hostBytes[:], v)
 		c.windowWrite(bar, o, c.hostBytes[:width])
 		return
@@ -235,9 +235,7 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 		}
 		return
 	}
-	if c.wormhole() && bar == 4 {
-		off += 0x1E000000
-	}
+	off = o
 	regs := uint64(c.params.BAR.WindowRegs)
 	if off >= regs && off+uint64(width) <= regs+4*uint64(len(c.tlb)) {
 		c.windowConfig(off-regs, width, v)

@@ -35,9 +35,10 @@ func (u *niu) reset(c *Chip) {
 }
 
 func (t *tile) refuseNIU(o origin, noc int, off uint32, what string) slowResult {
-	return t.refuse(o, unimplemented, "niu", niu0Base+0x10000*uint32(noc)+off,
-		"%s NIU %d register %#x, which is not emulated", what, noc, off)
+	return t.refuse(o, unimplemented, "niu", niuAddress(noc, off), "%s NIU %d register %#x, which is not emulated", what, noc, off)
 }
+
+func niuAddress(noc int, off uint32) uint32 { return niu0Base + 0x10000*uint32(noc) + off }
 
 // nodeID is NOC_NODE_ID: raw coordinate, size of the grid, direction of routing.
 func (c *Chip) nodeID(xy chip.XY, noc int) uint32 {
@@ -101,18 +102,16 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 // started before (tt-isa-documentation BlackholeA0/NoC/Counters.md).
 func (t *tile) checkID(o origin, noc int, i uint32) bool {
 	u, id := &t.niu[noc], (i-cntOutstanding)&15
-	bad := func(format string, args ...any) bool {
-		return t.chip.refuse(o, undefined, "niu", uint64(niu0Base+0x10000*uint32(noc)+0x200+4*i), format, args...)
-	}
+	bad := t.chip.refuser(o, "niu", uint64(niuAddress(noc, 0x200+4*i)))
 	if i < cntOutgoing && u.count[i] != 0 && u.open[id] == 0 {
-		return bad("the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero until it is cleared", id, u.count[i])
+		return bad(undefined, "the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero until it is cleared", id, u.count[i])
 	}
 	started := u.unread
 	if i >= cntOutgoing {
 		started = u.unsent
 	}
 	if started>>id&1 != 0 && !o.core.Assumes(CountedAtOnce) {
-		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: it need not count the last request yet",
+		return bad(undefined, "a counter of transaction id %d is looked at before a CMD_CTRL was loaded: it need not count the last request yet",
 			id)
 	}
 	return true
@@ -169,9 +168,7 @@ func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
 		}
 		return t.start(o, noc, int(i))
 	}
-	bad := func(cat Category, format string, args ...any) slowResult {
-		return t.refuse(o, cat, "niu", niu0Base+0x10000*uint32(noc)+off, format, args...)
-	}
+	bad := t.refuser(o, "niu", niuAddress(noc, off))
 	switch busy := u.buf[i].busy(); {
 	case r == bufBusy && v != 1:
 		return bad(unimplemented, "CMD_CTRL = %#x: want 1", v)
@@ -188,9 +185,7 @@ func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
 
 func (t *tile) niuConfigure(o origin, noc int, off, v uint32) slowResult {
 	c, u, l := t.chip, &t.niu[noc], &t.chip.layout
-	bad := func(cat Category, format string, args ...any) slowResult {
-		return t.refuse(o, cat, "niu", niu0Base+0x10000*uint32(noc)+off, format, args...)
-	}
+	bad := t.refuser(o, "niu", niuAddress(noc, off))
 	if off < 4*l.stride && off%l.stride == l.exclude {
 		if v != 0 {
 			return bad(unimplemented, "BRCST_EXCLUDE = %#x: want 0", v)

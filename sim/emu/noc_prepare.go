@@ -300,9 +300,7 @@ const (
 )
 
 func (c *Chip) checkInline(q *request, be uint32) bool {
-	bad := func(cat Category, format string, args ...any) bool {
-		return c.refuse(q.o, cat, "noc inline write", q.toAddr, format, args...)
-	}
+	bad := c.refuser(q.o, "noc inline write", q.toAddr)
 	if q.toAddr >= localBase {
 		if q.toAddr&3 != 0 {
 			return bad(unimplemented, "the register address is not a multiple of 4")

@@ -64,6 +64,19 @@ func (t *tile) refuse(o origin, cat Category, where string, addr uint32, format 
 	return slowHalt
 }
 
+// refuser returns refuse for one address.
+func (t *tile) refuser(o origin, where string, addr uint32) func(cat Category, format string, args ...any) slowResult {
+	return func(cat Category, format string, args ...any) slowResult {
+		return t.refuse(o, cat, where, addr, format, args...)
+	}
+}
+
+func (c *Chip) refuser(o origin, where string, addr uint64) func(cat Category, format string, args ...any) bool {
+	return func(cat Category, format string, args ...any) bool {
+		return c.refuse(o, cat, where, addr, format, args...)
+	}
+}
+
 // announceFault makes c.fault known to hosts. The caller holds the token.
 func (c *Chip) announceFault() {
 	c.faulted.Store(true)

@@ -114,9 +114,7 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 	if !ok {
 		return slowHalt
 	}
-	bad := func(cat Category, format string, args ...any) slowResult {
-		return t.refuse(o, cat, "tensix", pcBufBase+off, format, args...)
-	}
+	bad := t.refuser(o, "tensix", pcBufBase+off)
 	switch {
 	case off == pcBufSync || off == pcBufMOPSync:
 		return slowDone
@@ -288,9 +286,7 @@ func (t *tile) configProcessors(o origin, i, v uint32) bool {
 // thread, a TRISC only the first (tt-isa-documentation
 // */TensixTile/BabyRISCV/PushTensixInstruction.md).
 func (t *tile) pushStore(o origin, addr, v uint32) slowResult {
-	bad := func(cat Category, format string, args ...any) slowResult {
-		return t.refuse(o, cat, "tensix", addr, format, args...)
-	}
+	bad := t.refuser(o, "tensix", addr)
 	switch {
 	case addr&0xFFFF != 0:
 		return bad(unimplemented, "only the first word of the aperture pushes instructions")
@@ -399,11 +395,9 @@ func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
 	if off == tdmaClockGate {
 		return slowDone
 	}
-	bad := func(format string, args ...any) slowResult {
-		return t.refuse(o, unsupported, "tdma", tdmaBase+off, format, args...)
-	}
+	bad := t.refuser(o, "tdma", tdmaBase+off)
 	if !t.wormhole() {
-		return bad("store to a TDMA register that is not emulated")
+		return bad(unsupported, "store to a TDMA register that is not emulated")
 	}
 	switch off {
 	case tdmaSource:
@@ -413,13 +407,13 @@ func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
 	case tdmaTarget, tdmaDirection, tdmaCommand:
 		want := map[uint32]uint32{tdmaTarget: moverIRAM, tdmaDirection: l1ToIRAM, tdmaCommand: tdmaMove}[off]
 		if v != want {
-			return bad("TDMA register %#x = %#x: want %#x, to move L1 to the instruction RAM", off, v, want)
+			return bad(unsupported, "TDMA register %#x = %#x: want %#x, to move L1 to the instruction RAM", off, v, want)
 		}
 		if off == tdmaCommand {
 			return t.move(o)
 		}
 	default:
-		return bad("store to a TDMA register that is not emulated")
+		return bad(unsupported, "store to a TDMA register that is not emulated")
 	}
 	return slowDone
 }
@@ -427,19 +421,17 @@ func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
 // move copies L1 to the instruction RAM.
 func (t *tile) move(o origin) slowResult {
 	m, nc := &t.tensix.mover, t.cores[4]
-	bad := func(format string, args ...any) slowResult {
-		return t.refuse(o, undefined, "tdma", tdmaBase+tdmaCommand, format, args...)
-	}
+	bad := t.refuser(o, "tdma", tdmaBase+tdmaCommand)
 	switch {
 	case m.size > iramBytes/moverUnits:
-		return bad("move of %d bytes into an instruction RAM of %d", uint64(m.size)*moverUnits, iramBytes)
+		return bad(undefined, "move of %d bytes into an instruction RAM of %d", uint64(m.size)*moverUnits, iramBytes)
 	case uint64(m.source)+uint64(m.size) > t.bytes()/moverUnits:
-		return bad("move from %#x reaches beyond L1", uint64(m.source)*moverUnits)
+		return bad(undefined, "move from %#x reaches beyond L1", uint64(m.source)*moverUnits)
 	case nc.state == inReset:
 	case nc.pc >= iramBase:
-		return bad("move into the instruction RAM while NCRISC executes it (pc=%#x)", nc.pc)
+		return bad(undefined, "move into the instruction RAM while NCRISC executes it (pc=%#x)", nc.pc)
 	case nc.predicts != predictsL1:
-		return bad("move into the instruction RAM while NCRISC's branch predictor may still fetch from there: it needs a reset, or the sequence that makes it forget")
+		return bad(undefined, "move into the instruction RAM while NCRISC's branch predictor may still fetch from there: it needs a reset, or the sequence that makes it forget")
 	}
 	from, n := m.source*moverUnits, m.size*moverUnits
 	if n == 0 {

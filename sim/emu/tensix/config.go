@@ -134,24 +134,11 @@ func (e *Engine) configInRange(word uint32) bool {
 	return true
 }
 
-func (e *Engine) rmwcib0(t *thread, a rmwcib0Args) bool { return e.rmwcib(t, a.word, a.data, a.mask) }
-
-func (e *Engine) rmwcib1(t *thread, a rmwcib0Args) bool {
-	return e.rmwcib(t, a.word, a.data<<8, a.mask<<8)
-}
-
-func (e *Engine) rmwcib2(t *thread, a rmwcib0Args) bool {
-	return e.rmwcib(t, a.word, a.data<<16, a.mask<<16)
-}
-
-func (e *Engine) rmwcib3(t *thread, a rmwcib0Args) bool {
-	return e.rmwcib(t, a.word, a.data<<24, a.mask<<24)
-}
-
-func (e *Engine) rmwcib(t *thread, word, data, mask uint32) bool {
-	bank := t.field(isa.ThreadStateID)
-	v, ok := e.loadConfig(bank, word)
-	return ok && e.storeConfig(bank, word, v&^mask|data&mask)
+// rmwcib changes bits of a byte of a word.
+func (e *Engine) rmwcib(t *thread, a rmwcib0Args, i int) bool {
+	bank, data, mask := t.field(isa.ThreadStateID), a.data<<(8*i), a.mask<<(8*i)
+	v, ok := e.loadConfig(bank, a.word)
+	return ok && e.storeConfig(bank, a.word, v&^mask|data&mask)
 }
 
 // cfgshiftmask adds a scratch word to a word, the only specified operation.

@@ -153,23 +153,16 @@ func (e *Engine) someCounters(mask uint32) bool {
 	return mask != 0 || e.unsupported("no counters")
 }
 
-func (e *Engine) setPairs(t *thread, first uint32, a setadcxyArgs) bool {
+func (e *Engine) setPairs(t *thread, a setadcxyArgs, first uint32) bool {
 	return e.someCounters(a.mask) && e.pairs(t, first, a, func(c *counter, v, _ uint32) { *c = counter{v, v} })
 }
 
-func (e *Engine) addPairs(t *thread, first uint32, a incadcxyArgs) bool {
+func (e *Engine) addPairs(t *thread, a incadcxyArgs, first uint32) bool {
 	all := setadcxyArgs{mask: 15, x0: a.x0, y0: a.y0, x1: a.x1, y1: a.y1, units: a.units}
 	return e.pairs(t, first, all, func(c *counter, v, size uint32) { c.value = (c.value + v) & (size - 1) })
 }
 
-func (e *Engine) returnPairs(t *thread, first uint32, a setadcxyArgs) bool {
+func (e *Engine) returnPairs(t *thread, a setadcxyArgs, first uint32) bool {
 	return e.someCounters(a.mask) &&
 		e.pairs(t, first, a, func(c *counter, v, size uint32) { c.advance(&step{by: v, carry: true}, size) })
 }
-
-func (e *Engine) setadcxy(t *thread, a setadcxyArgs) bool { return e.setPairs(t, dimensionX, a) }
-func (e *Engine) incadcxy(t *thread, a incadcxyArgs) bool { return e.addPairs(t, dimensionX, a) }
-func (e *Engine) addrcrxy(t *thread, a setadcxyArgs) bool { return e.returnPairs(t, dimensionX, a) }
-func (e *Engine) setadczw(t *thread, a setadcxyArgs) bool { return e.setPairs(t, dimensionZ, a) }
-func (e *Engine) incadczw(t *thread, a incadcxyArgs) bool { return e.addPairs(t, dimensionZ, a) }
-func (e *Engine) addrcrzw(t *thread, a setadcxyArgs) bool { return e.returnPairs(t, dimensionZ, a) }

@@ -47,6 +47,7 @@ type Engine struct {
 	dst        dst
 	sfpu       sfpu
 	plans      *plans // nil until an instruction of the vector unit is executed
+	made       plan   // by the executor of a vector instruction
 	packer     packer
 	mathPlan   mathPlan
 	buffers    *buffers // nil until an unpacker or packer needs them

@@ -25,11 +25,11 @@ func (e *Engine) dispatch(t *thread, w uint32) bool {
 	case opMVMUL:
 		return e.mvmul(t, e.decodeMVMUL(w))
 	case opELWMUL:
-		return e.elwmul(t, e.decodeELWMUL(w))
+		return e.elementwise(t, e.decodeELWMUL(w), elwmul)
 	case opELWADD:
-		return e.elwadd(t, e.decodeELWMUL(w))
+		return e.elementwise(t, e.decodeELWMUL(w), elwadd)
 	case opELWSUB:
-		return e.elwsub(t, e.decodeELWMUL(w))
+		return e.elementwise(t, e.decodeELWMUL(w), elwsub)
 	case opGMPOOL:
 		return e.gmpool(t, e.decodeGMPOOL(w))
 	case opGAPOOL:
@@ -55,17 +55,17 @@ func (e *Engine) dispatch(t *thread, w uint32) bool {
 	case opSETADC:
 		return e.setadc(t, e.decodeSETADC(w))
 	case opSETADCXY:
-		return e.setadcxy(t, e.decodeSETADCXY(w))
+		return e.setPairs(t, e.decodeSETADCXY(w), dimensionX)
 	case opINCADCXY:
-		return e.incadcxy(t, e.decodeINCADCXY(w))
+		return e.addPairs(t, e.decodeINCADCXY(w), dimensionX)
 	case opADDRCRXY:
-		return e.addrcrxy(t, e.decodeSETADCXY(w))
+		return e.returnPairs(t, e.decodeSETADCXY(w), dimensionX)
 	case opSETADCZW:
-		return e.setadczw(t, e.decodeSETADCXY(w))
+		return e.setPairs(t, e.decodeSETADCXY(w), dimensionZ)
 	case opINCADCZW:
-		return e.incadczw(t, e.decodeINCADCXY(w))
+		return e.addPairs(t, e.decodeINCADCXY(w), dimensionZ)
 	case opADDRCRZW:
-		return e.addrcrzw(t, e.decodeSETADCXY(w))
+		return e.returnPairs(t, e.decodeSETADCXY(w), dimensionZ)
 	case opSETDVALID:
 		return e.setdvalid(t, e.decodeSETDVALID(w))
 	case opADDDMAREG:
@@ -155,9 +155,9 @@ func (e *Engine) dispatch(t *thread, w uint32) bool {
 	case opSFPLUTFP32:
 		return e.sfplutfp32(t, e.decodeSFPPUSHC(w))
 	case opSFPLE:
-		return e.sfple(t, e.decodeSFPEXEXP(w))
+		return e.compare(t, e.decodeSFPEXEXP(w), false)
 	case opSFPGT:
-		return e.sfpgt(t, e.decodeSFPEXEXP(w))
+		return e.compare(t, e.decodeSFPEXEXP(w), true)
 	case opSFPMUL24:
 		return e.sfpmul24(t, e.decodeSFPMAD(w))
 	case opSFPARECIP:
@@ -183,13 +183,13 @@ func (e *Engine) dispatch(t *thread, w uint32) bool {
 	case opSETC16:
 		return e.setc16(t, e.decodeSETC16(w))
 	case opRMWCIB0:
-		return e.rmwcib0(t, e.decodeRMWCIB0(w))
+		return e.rmwcib(t, e.decodeRMWCIB0(w), 0)
 	case opRMWCIB1:
-		return e.rmwcib1(t, e.decodeRMWCIB0(w))
+		return e.rmwcib(t, e.decodeRMWCIB0(w), 1)
 	case opRMWCIB2:
-		return e.rmwcib2(t, e.decodeRMWCIB0(w))
+		return e.rmwcib(t, e.decodeRMWCIB0(w), 2)
 	case opRMWCIB3:
-		return e.rmwcib3(t, e.decodeRMWCIB0(w))
+		return e.rmwcib(t, e.decodeRMWCIB0(w), 3)
 	case opCFGSHIFTMASK:
 		return e.cfgshiftmask(t, e.decodeCFGSHIFTMASK(w))
 	}

@@ -173,12 +173,6 @@ const (
 	elwmul
 )
 
-func (e *Engine) elwadd(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwadd) }
-
-func (e *Engine) elwsub(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwsub) }
-
-func (e *Engine) elwmul(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwmul) }
-
 func (f elementwise) rows(m *arith.Math, high, low []dstRow, a, b []srcRow, accumulate bool) {
 	switch f {
 	case elwadd:

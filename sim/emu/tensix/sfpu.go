@@ -230,11 +230,6 @@ type plan struct {
 	k                *lreg // a constant that takes the place of b, or nil
 }
 
-func (p *plan) constant(v uint32) {
-	k := broadcast(v)
-	p.k = &k
-}
-
 func (p *plan) second(s *sfpu, r uint8) *lreg {
 	if p.k != nil {
 		return p.k

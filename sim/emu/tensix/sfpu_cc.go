@@ -1,35 +1,14 @@
 package tensix
 
-import (
-	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
-	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
-)
+import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 
 func (e *Engine) sfpsetcc(t *thread, a sfpsetccArgs) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, modes(0, 2, 4, 6)) || !e.zero("the destination", a.dst) ||
 		!e.zero("the immediate", a.imm) {
 		return false
 	}
-	s := &e.sfpu
-	if !s.cc.on {
-		return e.unsupported("the lanes are not conditional: all conditions would be cleared")
-	}
-	return s.test(a.c, a.mod)
-}
-
-func (s *sfpu) test(c, mode uint32) bool {
-	negative, zero := lanes.Test(&s.l[c])
-	switch mode {
-	case 0:
-		s.cc.lanes &= negative
-	case 2:
-		s.cc.lanes &^= zero
-	case 4:
-		s.cc.lanes &^= negative
-	case 6:
-		s.cc.lanes &= zero
-	}
-	return true
+	return e.carryOut(plan{do: planTest, c: uint8(a.c), x: a.mod}) ||
+		e.unsupported("the lanes are not conditional: all conditions would be cleared")
 }
 
 func (e *Engine) sfpencc(t *thread, a sfpenccArgs) bool {
@@ -100,29 +79,21 @@ func (e *Engine) sfpcompc(t *thread, a sfpcompcArgs) bool {
 	return true
 }
 
-func (e *Engine) sfple(t *thread, a sfpexexpArgs) bool {
-	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d <= c })
-}
-
-func (e *Engine) sfpgt(t *thread, a sfpexexpArgs) bool {
-	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d > c })
-}
-
-// compare sets the condition, or in mode 8 all bits of the destination.
-func (e *Engine) compare(mode, dst, c uint32, f func(d, c int32) bool) bool {
-	if !e.accept(UnsupportedFunctionality, mode, modes(1, 8)) || !e.destination(dst) {
+// compare sets the condition, or in mode 8 all bits of the destination, if that is greater or not.
+func (e *Engine) compare(t *thread, a sfpexexpArgs, greater bool) bool {
+	if !e.accept(UnsupportedFunctionality, a.mod, modes(1, 8)) || !e.destination(a.dst) {
 		return false
 	}
 	s := &e.sfpu
-	lc, ld := &s.l[c], &s.l[dst]
+	lc, ld := &s.l[a.c], &s.l[a.dst]
 	enabled := s.enabled()
 	var result uint32
 	for lane := range each(enabled) {
-		if f(arith.TotalOrder(ld[lane]), arith.TotalOrder(lc[lane])) {
+		if arith.TotalOrder(ld[lane]) > arith.TotalOrder(lc[lane]) == greater {
 			result |= 1 << lane
 		}
 	}
-	if mode == 1 {
+	if a.mod == 1 {
 		s.cc.set(enabled, result)
 		return true
 	}
@@ -207,4 +178,4 @@ func corruptible(op uint32) bool {
 	return true
 }
 
-func (e *Engine) sfpnop(t *thread) bool { return true }
+func (e *Engine) sfpnop(t *thread) bool { return e.carryOut(plan{do: planNothing}) }

@@ -223,6 +223,7 @@ func (d *dst) allValid(row uint32) bool {
 func (d *dst) block(row uint32) *lanes.Block { return (*lanes.Block)(d.rows[row:]) }
 
 func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
+	mode := a.mod
 	p, ok := e.access(t, &a, loadModes, loadFormats)
 	if !ok {
 		return false
@@ -235,6 +236,9 @@ func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
 		}
 		e.decodeLanes(a.mod, &values, l)
 		merge(l, &values, e.sfpu.enabled())
+	}
+	if blockModes>>mode&1 != 0 && a.lreg < writable {
+		e.made = plan{do: planLoad, dst: uint8(a.lreg), x: a.dst, y: mode, mode: uint8(a.mode)}
 	}
 	return e.advance(t, a.mode, false)
 }
@@ -285,8 +289,7 @@ func (e *Engine) sfploadi(t *thread, a sfploadiArgs) bool {
 	if !ok {
 		return e.undefined("mode %d", a.mod)
 	}
-	e.bits(a.lreg, a.lreg, 0, keep, v)
-	return true
+	return e.bits(a.lreg, a.lreg, 0, keep, v)
 }
 
 func (a *sfploadiArgs) bits() (keep, v uint32, ok bool) {
@@ -308,11 +311,15 @@ func (a *sfploadiArgs) bits() (keep, v uint32, ok bool) {
 }
 
 func (e *Engine) sfpstore(t *thread, a sfploadArgs) bool {
+	mode := a.mod
 	p, ok := e.access(t, &a, storeModes, storeFormats)
 	if !ok {
 		return false
 	}
 	e.storeLanes(p, a.mod, a.lreg)
+	if blockModes>>mode&1 != 0 {
+		e.made = plan{do: planStore, c: uint8(a.lreg), x: a.dst, y: mode, mode: uint8(a.mode)}
+	}
 	return e.advance(t, a.mode, false)
 }
 

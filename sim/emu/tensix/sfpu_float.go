@@ -21,19 +21,18 @@ func (e *Engine) signs(mode, last uint32) bool {
 }
 
 func (e *Engine) sfpmad(t *thread, a sfpmadArgs) bool {
-	return e.signs(a.mod, 3) && e.destination(a.dst) && e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
+	return e.signs(a.mod, 3) && e.destination(a.dst) && e.multiplyAdd(a)
 }
 
-func (e *Engine) multiplyAdd(dst, a, b, c, mode uint32) bool {
-	s := &e.sfpu
-	e.fmaLanes(dst, &s.l[a], &s.l[b], &s.l[c], mode)
-	return true
+// Bits 0 and 1 of the mode flip the signs of a and c.
+func (e *Engine) multiplyAdd(a sfpmadArgs) bool {
+	return e.carryOut(plan{do: planMultiplyAdd, dst: uint8(a.dst), a: uint8(a.a), b: uint8(a.b), c: uint8(a.c),
+		negateA: a.mod&1 != 0, negateC: a.mod&2 != 0})
 }
 
-// Bits 0 and 1 of mode flip the signs of x and z.
-func (e *Engine) fmaLanes(dst uint32, x, y, z *lreg, mode uint32) {
+func (e *Engine) fmaLanes(dst uint32, x, y, z *lreg) {
 	s := &e.sfpu
-	e.chip.FMALanes(&s.l[dst], x, y, z, mode&1 != 0, mode&2 != 0, s.enabled())
+	e.chip.FMALanes(&s.l[dst], x, y, z, false, false, s.enabled())
 }
 
 func (e *Engine) sfpadd(t *thread, a sfpmadArgs) bool {
@@ -46,7 +45,7 @@ func (e *Engine) sfpadd(t *thread, a sfpmadArgs) bool {
 	if a.a != lregOne {
 		a.a, a.b = a.b, a.a
 	}
-	return e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
+	return e.multiplyAdd(a)
 }
 
 func (e *Engine) sfpmul(t *thread, a sfpmadArgs) bool {
@@ -56,23 +55,17 @@ func (e *Engine) sfpmul(t *thread, a sfpmadArgs) bool {
 	if a.c != lregZero {
 		return e.nonContractual("LReg %d is not LReg %d, the constant 0", a.c, lregZero)
 	}
-	return e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
+	return e.multiplyAdd(a)
 }
 
-func (e *Engine) sfpmuli(t *thread, a sfpmuliArgs) bool {
-	return e.withImmediate(a, &e.sfpu.l[a.dst], &e.sfpu.l[lregZero])
-}
+func (e *Engine) sfpmuli(t *thread, a sfpmuliArgs) bool { return e.withImmediate(a, a.dst, lregZero) }
 
-func (e *Engine) sfpaddi(t *thread, a sfpmuliArgs) bool {
-	return e.withImmediate(a, &e.sfpu.l[lregOne], &e.sfpu.l[a.dst])
-}
+func (e *Engine) sfpaddi(t *thread, a sfpmuliArgs) bool { return e.withImmediate(a, lregOne, a.dst) }
 
-func (e *Engine) withImmediate(a sfpmuliArgs, y, z *lreg) bool {
-	if !e.accept(UnimplementedFunctionality, a.mod, modes(0)) || !e.destination(a.dst) {
-		return false
-	}
-	e.fmaLanes(a.dst, e.sfpu.constant(a.imm<<16), y, z, 0)
-	return true
+// withImmediate multiplies x by the immediate and adds z.
+func (e *Engine) withImmediate(a sfpmuliArgs, x, z uint32) bool {
+	return e.accept(UnimplementedFunctionality, a.mod, modes(0)) && e.destination(a.dst) &&
+		e.carryOut(plan{do: planMultiplyAdd, dst: uint8(a.dst), a: uint8(x), c: uint8(z), k: e.sfpu.constant(a.imm << 16)})
 }
 
 func (e *Engine) sfplut(t *thread, a sfplutArgs) bool {
@@ -87,7 +80,7 @@ func (e *Engine) sfplut(t *thread, a sfplutArgs) bool {
 		line := s.l[lutThird(magnitude[lane])][lane]
 		slope[lane], offset[lane] = arith.LutCoefficient8(line>>8), arith.LutCoefficient8(line)
 	}
-	e.fmaLanes(a.lreg, &slope, &magnitude, &offset, 0)
+	e.fmaLanes(a.lreg, &slope, &magnitude, &offset)
 	for lane := range each(s.enabled()) {
 		s.l[a.lreg][lane] = s.l[a.lreg][lane]&^signBit | signs[lane]&signBit
 	}
@@ -115,7 +108,7 @@ func (e *Engine) sfplutfp32(t *thread, a sfppushcArgs) bool {
 		third, shift := lutSixth(magnitude[lane])
 		slope[lane], offset[lane] = arith.LutCoefficient16(s.l[third][lane]>>shift), arith.LutCoefficient16(s.l[4+third][lane]>>shift)
 	}
-	e.fmaLanes(a.dst, &slope, &magnitude, &offset, 0)
+	e.fmaLanes(a.dst, &slope, &magnitude, &offset)
 	return true
 }
 
@@ -152,9 +145,8 @@ func (e *Engine) unary(dst, c uint32, f func(uint32) uint32) {
 	}
 }
 
-func (e *Engine) bits(dst, c, keep, own, flip uint32) {
-	s := &e.sfpu
-	lanes.Bits(&s.l[dst], &s.l[c], keep, own, flip, s.enabled())
+func (e *Engine) bits(dst, c, keep, own, flip uint32) bool {
+	return e.carryOut(plan{do: planBits, dst: uint8(dst), c: uint8(c), x: keep, y: own, z: flip})
 }
 
 func (e *Engine) withoutBits(mode, reserved uint32) bool {
@@ -169,8 +161,7 @@ func (e *Engine) sfpdivp2(t *thread, a sfpdivp2Args) bool {
 		return e.nonContractual("an exponent of %#x, which 8 bits don't hold", a.imm)
 	}
 	if a.mod == 0 {
-		e.bits(a.dst, a.c, 0x807FFFFF, 0, a.imm&0xFF<<23)
-		return true
+		return e.bits(a.dst, a.c, 0x807FFFFF, 0, a.imm&0xFF<<23)
 	}
 	s := &e.sfpu
 	lc, ld := &s.l[a.c], &s.l[a.dst]
@@ -186,26 +177,8 @@ func (e *Engine) sfpdivp2(t *thread, a sfpdivp2Args) bool {
 }
 
 func (e *Engine) sfpexexp(t *thread, a sfpexexpArgs) bool {
-	if !e.withoutBits(a.mod, 4) || !e.accept(UnimplementedFunctionality, a.mod, modes(0, 1, 2, 10)) || !e.destination(a.dst) {
-		return false
-	}
-	s := &e.sfpu
-	enabled := s.enabled()
-	negative := lanes.Exponents(&s.l[a.dst], &s.l[a.c], a.bias(), enabled)
-	switch a.mod {
-	case 2:
-		s.cc.set(enabled, negative)
-	case 10:
-		s.cc.set(enabled, ^negative)
-	}
-	return true
-}
-
-func (a *sfpexexpArgs) bias() uint32 {
-	if a.mod&1 != 0 {
-		return 0
-	}
-	return 127
+	return e.withoutBits(a.mod, 4) && e.accept(UnimplementedFunctionality, a.mod, modes(0, 1, 2, 10)) && e.destination(a.dst) &&
+		e.carryOut(plan{do: planExponents, dst: uint8(a.dst), c: uint8(a.c), x: a.mod})
 }
 
 func (e *Engine) sfpexman(t *thread, a sfpexexpArgs) bool {
@@ -216,8 +189,7 @@ func (e *Engine) sfpexman(t *thread, a sfpexexpArgs) bool {
 	if a.mod == 1 {
 		hidden = 0
 	}
-	e.bits(a.dst, a.c, 0x7FFFFF, 0, hidden)
-	return true
+	return e.bits(a.dst, a.c, 0x7FFFFF, 0, hidden)
 }
 
 func (e *Engine) sfpsetexp(t *thread, a sfpsetexpArgs) bool {
@@ -236,9 +208,9 @@ func (e *Engine) sfpsetexp(t *thread, a sfpsetexpArgs) bool {
 			ld[lane] = lc[lane]&rest | ld[lane]&0xFF<<23
 		}
 	case 1:
-		e.bits(a.dst, a.c, rest, 0, a.imm<<23)
+		return e.bits(a.dst, a.c, rest, 0, a.imm<<23)
 	case 2:
-		e.bits(a.dst, a.c, rest, ^uint32(rest), 0)
+		return e.bits(a.dst, a.c, rest, ^uint32(rest), 0)
 	}
 	return true
 }
@@ -252,8 +224,7 @@ func (e *Engine) sfpsetman(t *thread, a sfpdivp2Args) bool {
 	if a.mod == 1 { // the immediate, which is 0
 		own = 0
 	}
-	e.bits(a.dst, a.c, rest, own, 0)
-	return true
+	return e.bits(a.dst, a.c, rest, own, 0)
 }
 
 func (e *Engine) sfpsetsgn(t *thread, a sfpsetccArgs) bool {
@@ -261,14 +232,12 @@ func (e *Engine) sfpsetsgn(t *thread, a sfpsetccArgs) bool {
 		return false
 	}
 	if a.mod == 1 {
-		e.bits(a.dst, a.c, ^uint32(signBit), 0, a.imm<<31)
-		return true
+		return e.bits(a.dst, a.c, ^uint32(signBit), 0, a.imm<<31)
 	}
 	if !e.zero("the immediate", a.imm) {
 		return false
 	}
-	e.bits(a.dst, a.c, ^uint32(signBit), signBit, 0)
-	return true
+	return e.bits(a.dst, a.c, ^uint32(signBit), signBit, 0)
 }
 
 func (e *Engine) sfpabs(t *thread, a sfpexexpArgs) bool {
@@ -297,14 +266,12 @@ func (e *Engine) sfpstochrnd(t *thread, a sfpstochrndArgs) bool {
 		!e.zero("the immediate", a.imm) || !e.zero("the rounding mode", a.round) {
 		return false
 	}
-	s := &e.sfpu
-	lanes.Random(&s.random, s.enabled()) // also where nothing is random
-	largest := [8]uint32{2: 255, 3: 127, 6: 65535, 7: 32767}[a.mod]
 	if a.mod == 1 {
-		lanes.RoundBF16(&s.l[a.dst], &s.l[a.c], s.enabled())
-	} else {
-		e.unary(a.dst, a.c, func(v uint32) uint32 { return arith.RoundInteger(v, largest, a.mod&1 != 0) })
+		return e.carryOut(plan{do: planRound, dst: uint8(a.dst), c: uint8(a.c)})
 	}
+	lanes.Random(&e.sfpu.random, e.sfpu.enabled()) // though nothing is random
+	largest := [8]uint32{2: 255, 3: 127, 6: 65535, 7: 32767}[a.mod]
+	e.unary(a.dst, a.c, func(v uint32) uint32 { return arith.RoundInteger(v, largest, a.mod&1 != 0) })
 	return true
 }
 

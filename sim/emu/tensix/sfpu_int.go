@@ -10,22 +10,11 @@ func (e *Engine) sfpiadd(t *thread, a sfpdivp2Args) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, modes(0, 1, 2, 4, 5, 6, 8, 9, 10)) || !e.destination(a.dst) {
 		return false
 	}
-	s := &e.sfpu
-	lc, ld := &s.l[a.c], &s.l[a.dst]
-	enabled := s.enabled()
-	var negative uint32
+	p := plan{do: planAdd, dst: uint8(a.dst), c: uint8(a.c), x: a.mod}
 	if a.mod&1 != 0 {
-		negative = lanes.Add(ld, lc, s.constant(a.immediate()), false, enabled)
-	} else {
-		negative = lanes.Add(ld, lc, ld, a.mod&2 != 0, enabled)
+		p.k = e.sfpu.constant(a.immediate())
 	}
-	switch {
-	case a.mod&8 != 0:
-		s.cc.set(enabled, ^negative)
-	case a.mod&4 == 0:
-		s.cc.set(enabled, negative)
-	}
-	return true
+	return e.carryOut(p)
 }
 
 func (a *sfpdivp2Args) immediate() uint32 { return uint32(int32(a.imm<<20) >> 20) }
@@ -38,21 +27,16 @@ func (e *Engine) sfpshft(t *thread, a sfpdivp2Args) bool {
 	if !e.accept(NonContractualBehavior, a.mod, set) || !e.destination(a.dst) {
 		return false
 	}
-	byImmediate, arithmetic, fromC := a.mod&1 != 0, a.mod&2 != 0, a.mod&4 != 0
-	if !byImmediate && !e.zero("the immediate", a.imm) {
+	p := plan{do: planShift, dst: uint8(a.dst), b: uint8(a.dst), c: uint8(a.c), x: a.mod & 2}
+	if a.mod&4 != 0 {
+		p.b = p.c
+	}
+	if a.mod&1 != 0 {
+		p.k = e.sfpu.constant(a.immediate())
+	} else if !e.zero("the immediate", a.imm) {
 		return false
 	}
-	s := &e.sfpu
-	ld := &s.l[a.dst]
-	by, from := &s.l[a.c], ld
-	if fromC {
-		from = by
-	}
-	if byImmediate {
-		by = s.constant(a.immediate())
-	}
-	lanes.Shift(ld, from, by, arithmetic, s.enabled())
-	return true
+	return e.carryOut(p)
 }
 
 func (e *Engine) sfpshft2(t *thread, a sfpdivp2Args) bool {
@@ -65,18 +49,16 @@ func (e *Engine) sfpshft2(t *thread, a sfpdivp2Args) bool {
 	if !e.destination(a.dst) {
 		return false
 	}
-	s := &e.sfpu
-	by := &s.l[a.c]
+	p := plan{do: planShift, dst: uint8(a.dst), b: uint8(a.imm & 15), c: uint8(a.c)}
 	switch {
 	case a.mod == 6: // the immediate also names what is shifted, by its low bits (tt-isa-documentation SFPSHFT2.md)
-		by = s.constant(a.immediate())
+		p.k = e.sfpu.constant(a.immediate())
 	case a.mod != 5:
 		return e.zero("the immediate", a.imm) && e.shiftLanes(a.dst, a.c, a.mod == 3)
 	case a.imm >= 16:
 		return e.unsupported("there is no LReg %d", a.imm)
 	}
-	lanes.Shift(&s.l[a.dst], &s.l[a.imm&15], by, false, s.enabled())
-	return true
+	return e.carryOut(p)
 }
 
 // shiftLanes moves each row up by one lane. The lowest gets the highest if rotate, else zero.
@@ -122,8 +104,7 @@ func (e *Engine) sfpnot(t *thread, a sfpnotArgs) bool {
 	if !e.destination(a.dst) {
 		return false
 	}
-	e.bits(a.dst, a.c, allBits, 0, allBits)
-	return true
+	return e.bits(a.dst, a.c, allBits, 0, allBits)
 }
 
 func (e *Engine) bitwise(dst, b, c uint32, f func(d, b, c *lreg, enabled uint32)) bool {

@@ -11,10 +11,8 @@ func (e *Engine) sfpmov(t *thread, a sfpexexpArgs) bool {
 	}
 	s := &e.sfpu
 	switch a.mod {
-	case 0:
-		e.bits(a.dst, a.c, allBits, 0, 0)
-	case 1:
-		e.bits(a.dst, a.c, allBits, 0, signBit)
+	case 0, 1:
+		return e.bits(a.dst, a.c, allBits, 0, a.mod<<31)
 	case 2: // all lanes
 		s.l[a.dst] = s.l[a.c]
 	case 8:
@@ -63,9 +61,7 @@ func (e *Engine) sfpswap(t *thread, a sfpexexpArgs) bool {
 		if reverse {
 			minimum = ^minimum
 		}
-		s.sort(a.c, a.dst, s.enabled()&minimum)
-		s.sort(a.dst, a.c, s.enabled()&^minimum)
-		return true
+		return e.carryOut(plan{do: planSort, a: uint8(a.c), b: uint8(a.dst), x: minimum})
 	}
 	for lane := range each(s.enabled()) {
 		c, d := s.l[a.c][lane], s.l[a.dst][lane]

@@ -2,9 +2,9 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 
-// Plans are decoded and checked vector instructions, keyed by word. An instruction has a plan only
-// if it is legal in any state of the vector unit, or its plan checks the state. A lane
-// configuration, which forbids more instructions, disables all plans.
+// Plans are decoded and checked vector instructions, keyed by word. Executors of such instructions
+// make them. An instruction has a plan only if it is legal in any state of the vector unit, or its
+// plan checks the state. A lane configuration, which forbids more instructions, disables all plans.
 
 func (e *Engine) planOf(w uint32) *plan {
 	if e.plans == nil {
@@ -32,144 +32,28 @@ func (e *Engine) direct(t *thread, w uint32) bool {
 	if taken := e.sfpuTemplate(w); taken || e.fault != nil {
 		return e.fault == nil
 	}
+	e.made.do = nil
 	if !e.decoded(t, w) {
 		return false
 	}
-	if p, do := e.planOf(w), planners[w>>24]; do != nil && p.word != w {
-		if next := (plan{word: w}); do(e, &next, w) && next.dst < writable {
-			*p = next
+	if p := e.planOf(w); p.word != w && e.made.do != nil && e.sfpu.laneConfig == 0 && w>>24 != opSFPLOADMACRO {
+		*p = e.made
+		p.word = w
+		if p.k != nil {
+			k := *p.k
+			p.k = &k
 		}
 	}
 	return true
 }
 
-var planners = [256]func(e *Engine, p *plan, w uint32) bool{
-	opSFPLOAD: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPLOAD(w)
-		p.dst, p.x, p.y, p.mode, p.do = uint8(a.lreg), a.dst, a.mod, uint8(a.mode), planLoad
-		return blockModes>>a.mod&1 != 0
-	},
-	opSFPSTORE: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPLOAD(w)
-		p.c, p.x, p.y, p.mode, p.do = uint8(a.lreg), a.dst, a.mod, uint8(a.mode), planStore
-		return blockModes>>a.mod&1 != 0
-	},
-	opSFPMAD: planSFPMAD,
-	opSFPMUL: planSFPMAD,
-	opSFPADD: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPMAD(w)
-		if a.a != lregOne {
-			a.a, a.b = a.b, a.a
-		}
-		return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
-	},
-	opSFPLOADI: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPLOADI(w)
-		keep, v, ok := a.bits()
-		return ok && p.bits(a.lreg, a.lreg, 0, keep, v)
-	},
-	opSFPMOV: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPEXEXP(w)
-		return a.mod < 2 && p.bits(a.dst, a.c, allBits, 0, a.mod<<31)
-	},
-	opSFPEXEXP: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPEXEXP(w)
-		p.dst, p.c, p.x, p.do = uint8(a.dst), uint8(a.c), a.bias(), planExponents
-		return a.mod < 2
-	},
-	opSFPEXMAN: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPEXEXP(w)
-		return p.bits(a.dst, a.c, mantissaBits, 0, (1-a.mod)<<23)
-	},
-	opSFPSETEXP: func(e *Engine, p *plan, w uint32) bool {
-		switch a := e.decodeSFPSETEXP(w); a.mod {
-		case 1:
-			return p.bits(a.dst, a.c, ^uint32(exponentBits), 0, a.imm<<23)
-		case 2:
-			return p.bits(a.dst, a.c, ^uint32(exponentBits), exponentBits, 0)
-		}
-		return false
-	},
-	opSFPSETMAN: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPDIVP2(w)
-		return p.bits(a.dst, a.c, ^uint32(mantissaBits), mantissaBits*(1-a.mod), 0)
-	},
-	opSFPSETSGN: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSETCC(w)
-		if a.mod == 1 {
-			return p.bits(a.dst, a.c, ^uint32(signBit), 0, a.imm<<31)
-		}
-		return p.bits(a.dst, a.c, ^uint32(signBit), signBit, 0)
-	},
-	opSFPMULI: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPMULI(w)
-		p.constant(a.imm << 16)
-		return p.multiplyAdd(a.dst, a.dst, 0, lregZero, 0)
-	},
-	opSFPADDI: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPMULI(w)
-		p.constant(a.imm << 16)
-		return p.multiplyAdd(a.dst, lregOne, 0, a.dst, 0)
-	},
-	opSFPSHFT: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPDIVP2(w)
-		p.dst, p.c, p.do = uint8(a.dst), uint8(a.c), planShift
-		if a.mod == 1 {
-			p.constant(a.immediate())
-		}
-		return a.mod < 2
-	},
-	opSFPIADD: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPDIVP2(w)
-		p.dst, p.c, p.x, p.do = uint8(a.dst), uint8(a.c), a.mod&2, planAdd
-		if a.mod == 5 {
-			p.constant(a.immediate())
-			return true
-		}
-		return a.mod == 4 || a.mod == 6
-	},
-	opSFPSETCC: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSETCC(w)
-		p.c, p.x, p.do = uint8(a.c), a.mod, planTest
-		return true
-	},
-	opSFPSWAP: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPEXEXP(w)
-		greater, less := a.c, a.dst
-		if a.mod == 9 {
-			greater, less = less, greater
-		}
-		p.a, p.b, p.do = uint8(greater), uint8(less), planSort
-		return a.mod == 1 || a.mod == 9
-	},
-	opSFP_STOCH_RND: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFP_STOCH_RND(w)
-		p.dst, p.c, p.do = uint8(a.dst), uint8(a.c), planRound
-		return a.mod == 1
-	},
-	opSFPNOP: func(e *Engine, p *plan, w uint32) bool {
-		p.do = planNothing
-		return true
-	},
+// carryOut executes a plan, which direct then keeps.
+func (e *Engine) carryOut(p plan) bool {
+	e.made = p
+	return p.do(e, nil, &e.made)
 }
 
-const blockModes = 1<<sfpuBF16 | 1<<sfpuFP32 | 1<<sfpuInt32
-
-func planSFPMAD(e *Engine, p *plan, w uint32) bool {
-	a := e.decodeSFPMAD(w)
-	return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
-}
-
-func (p *plan) multiplyAdd(dst, a, b, c, mode uint32) bool {
-	p.dst, p.a, p.b, p.c, p.do = uint8(dst), uint8(a), uint8(b), uint8(c), planMultiplyAdd
-	p.negateA, p.negateC = mode&1 != 0, mode&2 != 0
-	return true
-}
-
-func (p *plan) bits(dst, c, keep, own, flip uint32) bool {
-	p.dst, p.c, p.x, p.y, p.z, p.do = uint8(dst), uint8(c), keep, own, flip, planBits
-	return true
-}
+const blockModes modeSet = 1<<sfpuBF16 | 1<<sfpuFP32 | 1<<sfpuInt32
 
 func planNothing(*Engine, *thread, *plan) bool { return true }
 
@@ -187,25 +71,44 @@ func planBits(e *Engine, _ *thread, p *plan) bool {
 
 func planExponents(e *Engine, _ *thread, p *plan) bool {
 	s := &e.sfpu
-	lanes.Exponents(&s.l[p.dst&7], &s.l[p.c&15], p.x, s.enabled())
+	bias, enabled := uint32(127), s.enabled()
+	if p.x&1 != 0 {
+		bias = 0
+	}
+	negative := lanes.Exponents(&s.l[p.dst&7], &s.l[p.c&15], bias, enabled)
+	switch p.x {
+	case 2:
+		s.cc.set(enabled, negative)
+	case 10:
+		s.cc.set(enabled, ^negative)
+	}
 	return true
 }
 
 func planShift(e *Engine, _ *thread, p *plan) bool {
 	s := &e.sfpu
-	l := &s.l[p.dst&7]
-	lanes.Shift(l, l, p.second(s, p.c), false, s.enabled())
+	lanes.Shift(&s.l[p.dst&7], &s.l[p.b&15], p.second(s, p.c), p.x != 0, s.enabled())
 	return true
 }
 
 func planAdd(e *Engine, _ *thread, p *plan) bool {
 	s := &e.sfpu
-	lanes.Add(&s.l[p.dst&7], &s.l[p.c&15], p.second(s, p.dst), p.x != 0, s.enabled())
+	enabled := s.enabled()
+	negative := lanes.Add(&s.l[p.dst&7], &s.l[p.c&15], p.second(s, p.dst), p.x&2 != 0, enabled)
+	switch {
+	case p.x&8 != 0:
+		s.cc.set(enabled, ^negative)
+	case p.x&4 == 0:
+		s.cc.set(enabled, negative)
+	}
 	return true
 }
 
 func planSort(e *Engine, _ *thread, p *plan) bool {
-	e.sfpu.sort(uint32(p.a), uint32(p.b), e.sfpu.enabled())
+	s := &e.sfpu
+	enabled := s.enabled()
+	s.sort(uint32(p.a), uint32(p.b), enabled&p.x)
+	s.sort(uint32(p.b), uint32(p.a), enabled&^p.x)
 	return true
 }
 
@@ -218,7 +121,22 @@ func planRound(e *Engine, _ *thread, p *plan) bool {
 }
 
 func planTest(e *Engine, _ *thread, p *plan) bool {
-	return e.sfpu.cc.on && e.sfpu.test(uint32(p.c), p.x)
+	cc := &e.sfpu.cc
+	if !cc.on {
+		return false
+	}
+	negative, zero := lanes.Test(&e.sfpu.l[p.c&15])
+	switch p.x {
+	case 0:
+		cc.lanes &= negative
+	case 2:
+		cc.lanes &^= zero
+	case 4:
+		cc.lanes &^= negative
+	case 6:
+		cc.lanes &= zero
+	}
+	return true
 }
 
 func planLoad(e *Engine, t *thread, p *plan) bool {

@@ -10,22 +10,22 @@ import (
 // Codes of messages to the firmware (tt-umd device/types/blackhole_arc.hpp and
 // *_implementation.hpp, tt-zephyr-platforms smc_msg.h).
 const (
-	msgReportScratch chip.ARCMessage = 0x16
-	msgReadEEPROM    chip.ARCMessage = 0x19 // Blackhole
-	msgReadSensor    chip.ARCMessage = 0x1B // Blackhole
-	msgWriteEEPROM   chip.ARCMessage = 0x1A // Blackhole
-	msgFlashAddress  chip.ARCMessage = 0x29 // Wormhole
-	msgFlashRead     chip.ARCMessage = 0x2A // Wormhole
-	msgFlashWrite    chip.ARCMessage = 0x2B // Wormhole
-	msgFlashCopy     chip.ARCMessage = 0x50 // Wormhole: between the flashes of an n300
-	msgSleep         chip.ARCMessage = 0x55 // Wormhole
-	msgForceAICLK    chip.ARCMessage = 0x33 // Blackhole
-	msgSetSerial     chip.ARCMessage = 0xBE
-	msgFlashUnlock   chip.ARCMessage = 0xC2 // Blackhole
-	msgFlashLock     chip.ARCMessage = 0xC3 // Blackhole
-	msgConfirmFlash  chip.ARCMessage = 0xC4 // Blackhole
-	msgPing          chip.ARCMessage = 0xC0
-	msgOther         chip.ARCMessage = 0xC7 // Blackhole
+	msgReportScratch = 0x16
+	msgReadEEPROM    = 0x19 // Blackhole
+	msgReadSensor    = 0x1B // Blackhole
+	msgWriteEEPROM   = 0x1A // Blackhole
+	msgFlashAddress  = 0x29 // Wormhole
+	msgFlashRead     = 0x2A // Wormhole
+	msgFlashWrite    = 0x2B // Wormhole
+	msgFlashCopy     = 0x50 // Wormhole: between the flashes of an n300
+	msgSleep         = 0x55 // Wormhole
+	msgForceAICLK    = 0x33 // Blackhole
+	msgSetSerial     = 0xBE
+	msgFlashUnlock   = 0xC2 // Blackhole
+	msgFlashLock     = 0xC3 // Blackhole
+	msgConfirmFlash  = 0xC4 // Blackhole
+	msgPing          = 0xC0
+	msgOther         = 0xC7 // Blackhole
 )
 
 // Answers to unknown messages (luwen arc_msg.rs MSG_ERROR_REPLY; tt-zephyr-platforms msgqueue.c

@@ -9,22 +9,22 @@ type telemetryEntry struct {
 
 // Tags that only the emulator names (tt-umd device/types/telemetry.hpp, luwen telemetry_tags.rs).
 const (
-	tagUpdatePeriod    chip.TelemetryTag = 5 // milliseconds
-	tagShutdown        chip.TelemetryTag = 10
-	tagRegulatorTemp   chip.TelemetryTag = 12
-	tagL2CPUClock      chip.TelemetryTag = 17 // and the next three
-	tagGDDRFirmware    chip.TelemetryTag = 25
-	tagL2CPUFirmware   chip.TelemetryTag = 30
-	tagCount           chip.TelemetryTag = 33
-	tagGDDRTemperature chip.TelemetryTag = 42 // and the next three: two channels each
-	tagGDDRCorrected   chip.TelemetryTag = 46 // and the next three
-	tagGDDRUncorrected chip.TelemetryTag = 50
-	tagGDDRHottest     chip.TelemetryTag = 51
-	tagBoardPower      chip.TelemetryTag = 53 // limit, watts
-	tagInputPower      chip.TelemetryTag = 54
-	tagClockLimit      chip.TelemetryTag = 63
-	tagClockArbiter    chip.TelemetryTag = 65 // and the next one: AICLK's bounds from below and above
-	tagEnabledArbiters chip.TelemetryTag = 67 // and the next one
+	tagUpdatePeriod    = 5 // milliseconds
+	tagShutdown        = 10
+	tagRegulatorTemp   = 12
+	tagL2CPUClock      = 17 // and the next three
+	tagGDDRFirmware    = 25
+	tagL2CPUFirmware   = 30
+	tagCount           = 33
+	tagGDDRTemperature = 42 // and the next three: two channels each
+	tagGDDRCorrected   = 46 // and the next three
+	tagGDDRUncorrected = 50
+	tagGDDRHottest     = 51
+	tagBoardPower      = 53 // limit, watts
+	tagInputPower      = 54
+	tagClockLimit      = 63
+	tagClockArbiter    = 65 // and the next one: AICLK's bounds from below and above
+	tagEnabledArbiters = 67 // and the next one
 )
 
 // telemetry lists what an idle card reports: plausible values, and the chip's own description.

@@ -105,41 +105,41 @@ type (
 
 // Fields of the configuration that all threads share. registers.txt has the vendor's names.
 const (
-	SrcAFormatForced     Config = 0
-	SrcAForced           Config = 1
-	SrcBForced           Config = 2
-	DstForced            Config = 3
-	RoundFPU             Config = 4
-	RoundGasket          Config = 5
-	RoundPacker          Config = 6
-	RoundPadding         Config = 7
-	RoundGSLF            Config = 8
-	RoundBFP8            Config = 9
-	SrcUnsigned          Config = 10
-	SrcAFormat           Config = 12
-	SrcBFormat           Config = 13
-	DstFormat            Config = 14
-	Fp32Dst              Config = 15
-	Fp32SFPU             Config = 16
-	Int8Math             Config = 17
-	KeepDenormals        Config = 18
-	Relu                 Config = 19
-	ReluThreshold        Config = 20
-	PackXStride          Config = 21
-	PackYStride          Config = 22
-	PackZStride          Config = 23
-	PackWStride          Config = 24
-	PackOutYStride       Config = 25
-	PackOutBase          Config = 26
-	PackRead32           Config = 27
-	PackReadUnsigned     Config = 28
-	PackReadRaw          Config = 29
-	PackRound10          Config = 30
-	RowSets              Config = 31
-	EdgeMask             Config = 63
-	EdgeMode             Config = 65
-	EdgeRowSet           Config = 66
-	PackRows             Config = 67
+	SrcAFormatForced Config = 0 + iota
+	SrcAForced
+	SrcBForced
+	DstForced
+	RoundFPU
+	RoundGasket
+	RoundPacker
+	RoundPadding
+	RoundGSLF
+	RoundBFP8
+	SrcUnsigned
+	SrcAFormat Config = 1 + iota
+	SrcBFormat
+	DstFormat
+	Fp32Dst
+	Fp32SFPU
+	Int8Math
+	KeepDenormals
+	Relu
+	ReluThreshold
+	PackXStride
+	PackYStride
+	PackZStride
+	PackWStride
+	PackOutYStride
+	PackOutBase
+	PackRead32
+	PackReadUnsigned
+	PackReadRaw
+	PackRound10
+	RowSets
+	EdgeMask Config = 63
+	EdgeMode Config = 33 + iota
+	EdgeRowSet
+	PackRows
 	PackTransposed       Config = 71
 	PackRowStarts        Config = 75
 	PackExponents        Config = 79
@@ -191,12 +191,12 @@ const (
 	UnpackZStride        Config = 231
 	UnpackWStride        Config = 233
 	UnpackExponent       Config = 235
-	UnpackAddDst         Config = 237
-	UnpackOwnThrottle    Config = 238
-	Scratch              Config = 239
-	DstSwizzle           Config = 242
-	DstRemap             Config = 243
-	ZeroAbsolute         Config = 244
+	UnpackAddDst         Config = 151 + iota
+	UnpackOwnThrottle
+	Scratch
+	DstSwizzle Config = 153 + iota
+	DstRemap
+	ZeroAbsolute
 
 	// NumConfig counts each element of an array.
 	NumConfig = 245
@@ -204,16 +204,16 @@ const (
 
 // Fields of the thread's configuration. registers.txt has the vendor's names.
 const (
-	ThreadStateID               Thread = 0
-	ThreadDstOffset             Thread = 1
-	ThreadModeBias              Thread = 2
-	ThreadExplicitSrcA          Thread = 3
-	ThreadExplicitSrcB          Thread = 4
-	ThreadSrcASet               Thread = 5
-	ThreadSrcASetByAddress      Thread = 6
-	ThreadKeepSrcValid          Thread = 7
-	ThreadFidelityBase          Thread = 9
-	ThreadModeSrcAIncrement     Thread = 10
+	ThreadStateID Thread = 0 + iota
+	ThreadDstOffset
+	ThreadModeBias
+	ThreadExplicitSrcA
+	ThreadExplicitSrcB
+	ThreadSrcASet
+	ThreadSrcASetByAddress
+	ThreadKeepSrcValid
+	ThreadFidelityBase Thread = 1 + iota
+	ThreadModeSrcAIncrement
 	ThreadModeSrcACarry         Thread = 18
 	ThreadModeSrcAClear         Thread = 26
 	ThreadModeSrcBIncrement     Thread = 34

@@ -41,12 +41,8 @@ func Fill(d *Register, v uint32) { Bits(d, d, 0, 0, v, 1<<Count-1) }
 func Bits(d, c *Register, keep, own, flip, enabled uint32) {
 	if haveAVX2() {
 		bitsAVX2(d, c, keep, own, flip, enabled)
-	} else {
-		bitsGo(d, c, keep, own, flip, enabled)
+		return
 	}
-}
-
-func bitsGo(d, c *Register, keep, own, flip, enabled uint32) {
 	each(d, c, enabled, func(lane int, v uint32) uint32 { return (v&keep | d[lane]&own) ^ flip })
 }
 
@@ -54,12 +50,8 @@ func bitsGo(d, c *Register, keep, own, flip, enabled uint32) {
 func And(d, b, c *Register, enabled uint32) {
 	if haveAVX2() {
 		andAVX2(d, b, c, enabled)
-	} else {
-		andGo(d, b, c, enabled)
+		return
 	}
-}
-
-func andGo(d, b, c *Register, enabled uint32) {
 	each(d, b, enabled, func(lane int, v uint32) uint32 { return v & c[lane] })
 }
 
@@ -67,12 +59,8 @@ func andGo(d, b, c *Register, enabled uint32) {
 func Or(d, b, c *Register, enabled uint32) {
 	if haveAVX2() {
 		orAVX2(d, b, c, enabled)
-	} else {
-		orGo(d, b, c, enabled)
+		return
 	}
-}
-
-func orGo(d, b, c *Register, enabled uint32) {
 	each(d, b, enabled, func(lane int, v uint32) uint32 { return v | c[lane] })
 }
 
@@ -80,12 +68,8 @@ func orGo(d, b, c *Register, enabled uint32) {
 func Xor(d, b, c *Register, enabled uint32) {
 	if haveAVX2() {
 		xorAVX2(d, b, c, enabled)
-	} else {
-		xorGo(d, b, c, enabled)
+		return
 	}
-}
-
-func xorGo(d, b, c *Register, enabled uint32) {
 	each(d, b, enabled, func(lane int, v uint32) uint32 { return v ^ c[lane] })
 }
 
@@ -95,10 +79,6 @@ func Exponents(d, c *Register, bias, enabled uint32) (negative uint32) {
 	if haveAVX2() {
 		return exponentsAVX2(d, c, bias, enabled)
 	}
-	return exponentsGo(d, c, bias, enabled)
-}
-
-func exponentsGo(d, c *Register, bias, enabled uint32) (negative uint32) {
 	for lane, v := range c {
 		v = v>>23&0xFF - bias
 		negative |= v >> 31 << lane
@@ -113,12 +93,8 @@ func exponentsGo(d, c *Register, bias, enabled uint32) (negative uint32) {
 func Shift(d, c, by *Register, arithmetic bool, enabled uint32) {
 	if haveAVX2() {
 		shiftAVX2(d, c, by, arithmetic, enabled)
-	} else {
-		shiftGo(d, c, by, arithmetic, enabled)
+		return
 	}
-}
-
-func shiftGo(d, c, by *Register, arithmetic bool, enabled uint32) {
 	each(d, c, enabled, func(lane int, v uint32) uint32 {
 		switch n := int32(by[lane]); {
 		case n >= 0:
@@ -136,10 +112,6 @@ func Add(d, a, b *Register, minus bool, enabled uint32) (negative uint32) {
 	if haveAVX2() {
 		return addAVX2(d, a, b, minus, enabled)
 	}
-	return addGo(d, a, b, minus, enabled)
-}
-
-func addGo(d, a, b *Register, minus bool, enabled uint32) (negative uint32) {
 	for lane, v := range a {
 		if minus {
 			v -= b[lane]
@@ -158,12 +130,8 @@ func addGo(d, a, b *Register, minus bool, enabled uint32) (negative uint32) {
 func Sort(greater, less, x, y *Register, enabled uint32) {
 	if haveAVX2() {
 		sortAVX2(greater, less, x, y, enabled)
-	} else {
-		sortGo(greater, less, x, y, enabled)
+		return
 	}
-}
-
-func sortGo(greater, less, x, y *Register, enabled uint32) {
 	for lane, v := range x {
 		w := y[lane]
 		if bit(enabled, lane) && int32(v^uint32(int32(v)>>31)>>1) < int32(w^uint32(int32(w)>>31)>>1) {
@@ -177,12 +145,8 @@ func sortGo(greater, less, x, y *Register, enabled uint32) {
 func RoundBF16(d, c *Register, enabled uint32) {
 	if haveAVX2() {
 		roundBF16AVX2(d, c, enabled)
-	} else {
-		roundBF16Go(d, c, enabled)
+		return
 	}
-}
-
-func roundBF16Go(d, c *Register, enabled uint32) {
 	each(d, c, enabled, func(_ int, v uint32) uint32 {
 		switch v >> 23 & 0xFF {
 		case 0:
@@ -199,12 +163,8 @@ func roundBF16Go(d, c *Register, enabled uint32) {
 func Random(d *Register, enabled uint32) {
 	if haveAVX2() {
 		randomAVX2(d, enabled)
-	} else {
-		randomGo(d, enabled)
+		return
 	}
-}
-
-func randomGo(d *Register, enabled uint32) {
 	each(d, d, enabled, func(_ int, v uint32) uint32 { return ^(v>>31^v>>21^v>>1^v)<<31 | v>>1 })
 }
 
@@ -213,10 +173,6 @@ func Test(c *Register) (negative, zero uint32) {
 	if haveAVX2() {
 		return testAVX2(c)
 	}
-	return testGo(c)
-}
-
-func testGo(c *Register) (negative, zero uint32) {
 	for lane, v := range c {
 		negative |= v >> 31 << lane
 		if v == 0 {
@@ -230,12 +186,8 @@ func testGo(c *Register) (negative, zero uint32) {
 func LoadBF16(d *Register, from *Block, column, enabled uint32) {
 	if haveAVX2() {
 		loadBF16AVX2(d, from, column, enabled)
-	} else {
-		loadBF16Go(d, from, column, enabled)
+		return
 	}
-}
-
-func loadBF16Go(d *Register, from *Block, column, enabled uint32) {
 	each(d, d, enabled, func(lane int, _ uint32) uint32 {
 		r, i := at(lane, column)
 		return decode(uint32(from[r][i]) << 16)
@@ -246,12 +198,8 @@ func loadBF16Go(d *Register, from *Block, column, enabled uint32) {
 func Load32(d *Register, high, low *Block, column, enabled uint32) {
 	if haveAVX2() {
 		load32AVX2(d, high, low, column, enabled)
-	} else {
-		load32Go(d, high, low, column, enabled)
+		return
 	}
-}
-
-func load32Go(d *Register, high, low *Block, column, enabled uint32) {
 	each(d, d, enabled, func(lane int, _ uint32) uint32 {
 		r, i := at(lane, column)
 		return decode(uint32(high[r][i])<<16) | uint32(low[r][i])
@@ -274,12 +222,8 @@ func flush(v uint32) uint32 {
 func StoreBF16(to *Block, c *Register, column, enabled uint32) {
 	if haveAVX2() {
 		storeBF16AVX2(to, c, column, enabled)
-	} else {
-		storeBF16Go(to, c, column, enabled)
+		return
 	}
-}
-
-func storeBF16Go(to *Block, c *Register, column, enabled uint32) {
 	for lane, v := range c {
 		if bit(enabled, lane) {
 			r, i := at(lane, column)
@@ -292,12 +236,8 @@ func storeBF16Go(to *Block, c *Register, column, enabled uint32) {
 func Store32(high, low *Block, c *Register, flushed bool, column, enabled uint32) {
 	if haveAVX2() {
 		store32AVX2(high, low, c, flushed, column, enabled)
-	} else {
-		store32Go(high, low, c, flushed, column, enabled)
+		return
 	}
-}
-
-func store32Go(high, low *Block, c *Register, flushed bool, column, enabled uint32) {
 	for lane, v := range c {
 		if !bit(enabled, lane) {
 			continue
@@ -314,12 +254,8 @@ func store32Go(high, low *Block, c *Register, flushed bool, column, enabled uint
 func EncodeRow(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool) {
 	if haveAVX2() {
 		encodeRowAVX2(to, from, flushed)
-	} else {
-		encodeRowGo(to, from, flushed)
+		return
 	}
-}
-
-func encodeRowGo(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool) {
 	for i, v := range from {
 		if flushed && v&0x7F800000 == 0 {
 			v = 0

@@ -3,6 +3,8 @@ package lanes
 import (
 	"math/rand/v2"
 	"testing"
+
+	"golang.org/x/sys/cpu"
 )
 
 func numbers(r *rand.Rand) (v Register) {
@@ -36,7 +38,9 @@ func (o *operands) b() *Register { return &o.r[o.at[1]] }
 func (o *operands) c() *Register { return &o.r[o.at[2]] }
 
 func TestVectorInstructionsDoWhatTheirTwinsDo(t *testing.T) {
-	both := func(name string, do func(o *operands, twin bool)) {
+	vector := cpu.X86.HasAVX2
+	defer func() { cpu.X86.HasAVX2 = vector }()
+	both := func(name string, do func(o *operands)) {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			for n := range 5000 {
@@ -55,61 +59,56 @@ func TestVectorInstructionsDoWhatTheirTwinsDo(t *testing.T) {
 					o.enabled = r.Uint32()
 				}
 				got, want := o, o
-				do(&got, false)
-				do(&want, true)
+				cpu.X86.HasAVX2 = vector
+				do(&got)
+				cpu.X86.HasAVX2 = false
+				do(&want)
 				if got != want {
 					t.Fatalf("case %d: got %x, want %x, from %x", n, got, want, o)
 				}
 			}
 		})
 	}
-	both("Bits", func(o *operands, twin bool) {
-		pick(twin, Bits, bitsGo)(o.a(), o.b(), o.x[0], o.x[1], o.x[2], o.enabled)
+	both("Bits", func(o *operands) {
+		Bits(o.a(), o.b(), o.x[0], o.x[1], o.x[2], o.enabled)
 	})
-	both("And", func(o *operands, twin bool) { pick(twin, And, andGo)(o.a(), o.b(), o.c(), o.enabled) })
-	both("Or", func(o *operands, twin bool) { pick(twin, Or, orGo)(o.a(), o.b(), o.c(), o.enabled) })
-	both("Xor", func(o *operands, twin bool) { pick(twin, Xor, xorGo)(o.a(), o.b(), o.c(), o.enabled) })
-	both("Exponents", func(o *operands, twin bool) {
-		o.masks[0] = pick(twin, Exponents, exponentsGo)(o.a(), o.b(), o.x[0]&127, o.enabled)
+	both("And", func(o *operands) { And(o.a(), o.b(), o.c(), o.enabled) })
+	both("Or", func(o *operands) { Or(o.a(), o.b(), o.c(), o.enabled) })
+	both("Xor", func(o *operands) { Xor(o.a(), o.b(), o.c(), o.enabled) })
+	both("Exponents", func(o *operands) {
+		o.masks[0] = Exponents(o.a(), o.b(), o.x[0]&127, o.enabled)
 	})
-	both("Shift", func(o *operands, twin bool) {
-		pick(twin, Shift, shiftGo)(o.a(), o.b(), o.c(), o.x[0]&1 != 0, o.enabled)
+	both("Shift", func(o *operands) {
+		Shift(o.a(), o.b(), o.c(), o.x[0]&1 != 0, o.enabled)
 	})
-	both("Add", func(o *operands, twin bool) {
-		o.masks[0] = pick(twin, Add, addGo)(o.a(), o.b(), o.c(), o.x[0]&1 != 0, o.enabled)
+	both("Add", func(o *operands) {
+		o.masks[0] = Add(o.a(), o.b(), o.c(), o.x[0]&1 != 0, o.enabled)
 	})
-	both("Sort", func(o *operands, twin bool) {
-		if f := pick(twin, Sort, sortGo); o.x[1]&1 != 0 { // in place
-			f(o.a(), &o.r[3], o.a(), &o.r[3], o.enabled)
+	both("Sort", func(o *operands) {
+		if o.x[1]&1 != 0 { // in place
+			Sort(o.a(), &o.r[3], o.a(), &o.r[3], o.enabled)
 		} else {
-			f(&o.r[4], o.a(), o.b(), o.c(), o.enabled)
+			Sort(&o.r[4], o.a(), o.b(), o.c(), o.enabled)
 		}
 	})
-	both("RoundBF16", func(o *operands, twin bool) { pick(twin, RoundBF16, roundBF16Go)(o.a(), o.b(), o.enabled) })
-	both("Random", func(o *operands, twin bool) { pick(twin, Random, randomGo)(o.a(), o.enabled) })
-	both("Test", func(o *operands, twin bool) { o.masks[0], o.masks[1] = pick(twin, Test, testGo)(o.a()) })
-	both("LoadBF16", func(o *operands, twin bool) {
-		pick(twin, LoadBF16, loadBF16Go)(o.a(), &o.blocks[0], o.x[0]&1, o.enabled)
+	both("RoundBF16", func(o *operands) { RoundBF16(o.a(), o.b(), o.enabled) })
+	both("Random", func(o *operands) { Random(o.a(), o.enabled) })
+	both("Test", func(o *operands) { o.masks[0], o.masks[1] = Test(o.a()) })
+	both("LoadBF16", func(o *operands) {
+		LoadBF16(o.a(), &o.blocks[0], o.x[0]&1, o.enabled)
 	})
-	both("Load32", func(o *operands, twin bool) {
-		pick(twin, Load32, load32Go)(o.a(), &o.blocks[0], &o.blocks[1], o.x[0]&1, o.enabled)
+	both("Load32", func(o *operands) {
+		Load32(o.a(), &o.blocks[0], &o.blocks[1], o.x[0]&1, o.enabled)
 	})
-	both("StoreBF16", func(o *operands, twin bool) {
-		pick(twin, StoreBF16, storeBF16Go)(&o.blocks[0], o.a(), o.x[0]&1, o.enabled)
+	both("StoreBF16", func(o *operands) {
+		StoreBF16(&o.blocks[0], o.a(), o.x[0]&1, o.enabled)
 	})
-	both("Store32", func(o *operands, twin bool) {
-		pick(twin, Store32, store32Go)(&o.blocks[0], &o.blocks[1], o.a(), o.x[1]&1 != 0, o.x[0]&1, o.enabled)
+	both("Store32", func(o *operands) {
+		Store32(&o.blocks[0], &o.blocks[1], o.a(), o.x[1]&1 != 0, o.x[0]&1, o.enabled)
 	})
-	both("EncodeRow", func(o *operands, twin bool) {
-		pick(twin, EncodeRow, encodeRowGo)(&o.blocks[0][1], (*[16]uint32)(o.a()[o.x[1]&15:]), o.x[0]&1 != 0)
+	both("EncodeRow", func(o *operands) {
+		EncodeRow(&o.blocks[0][1], (*[16]uint32)(o.a()[o.x[1]&15:]), o.x[0]&1 != 0)
 	})
-}
-
-func pick[F any](twin bool, vector, plain F) F {
-	if twin {
-		return plain
-	}
-	return vector
 }
 
 func BenchmarkLanes(b *testing.B) {

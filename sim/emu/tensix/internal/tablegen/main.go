@@ -91,6 +91,8 @@ switch w >> 24 {
 		case in.Front():
 		case len(in.Operands) == 0:
 			fmt.Fprintf(b, "case op%s: return e.%s(t)\n", in.Name, lower(in))
+		case in.Executor != "":
+			fmt.Fprintf(b, "case op%s: return e.%s(t, e.decode%s(w), %s)\n", in.Name, in.Executor, sameOperands(list, in).Name, in.Constant)
 		default:
 			fmt.Fprintf(b, "case op%s: return e.%s(t, e.decode%s(w))\n", in.Name, lower(in), sameOperands(list, in).Name)
 		}
@@ -164,10 +166,21 @@ func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func constants(b *bytes.Buffer, kind, prefix, of string, list []tables.Array) {
 	fmt.Fprintf(b, "\n// Fields of the %s. registers.txt has the vendor's names.\nconst (\n", of)
-	next := 0
-	for _, a := range list {
-		fmt.Fprintf(b, "%s%s %s = %d\n", prefix, title(a.Name), kind, next)
-		next += len(a.Places[0])
+	next, counts := 0, -1
+	for line, a := range list {
+		fmt.Fprint(b, prefix, title(a.Name))
+		n, ahead := len(a.Places[0]), next-line // of iota
+		switch {
+		case ahead == counts:
+		case n == 1:
+			counts = ahead
+			fmt.Fprintf(b, " %s = %d + iota", kind, ahead)
+		default:
+			counts = -1
+			fmt.Fprintf(b, " %s = %d", kind, next)
+		}
+		fmt.Fprintln(b)
+		next += n
 	}
 	fmt.Fprintf(b, "\n// Num%s counts each element of an array.\nNum%[1]s = %d\n)\n", kind, next)
 }

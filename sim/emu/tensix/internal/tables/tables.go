@@ -23,6 +23,7 @@ type Instruction struct {
 	Name                       string
 	BlackholeOnly, Unsupported bool
 	Operands                   []Operand
+	Executor, Constant         string // of instructions that share a function of the engine
 }
 
 // Operand is a field of an instruction.
@@ -126,6 +127,8 @@ func ParseInstructions(text string) (list []Instruction, err error) {
 				in.BlackholeOnly = true
 			case c == "unsupported":
 				in.Unsupported = true
+			case name == "executor":
+				in.Executor, in.Constant, _ = strings.Cut(places, ":")
 			case !ok:
 				return fmt.Errorf("operand %q: want name=high:low", c)
 			default:
