@@ -323,13 +323,10 @@ func (m *Mesh) alike() error {
 }
 
 func (m *Mesh) closeDevices(ctx context.Context) error {
-	errs := make([]error, len(m.chips))
-	var wg sync.WaitGroup
-	for i, c := range m.chips {
-		if c.Device != nil {
-			wg.Go(func() { errs[i] = c.Device.Close(ctx) })
+	return m.each(ctx, "close", func(i int) error {
+		if d := m.chips[i].Device; d != nil {
+			return d.Close(ctx)
 		}
-	}
-	wg.Wait()
-	return m.failure("close", errs)
+		return nil
+	})
 }
