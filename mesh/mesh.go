@@ -189,10 +189,7 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	if s.Size() != len(m.chips) {
 		return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("%v has %d chips", m, len(m.chips))}
 	}
-	at := make([]int, len(m.chips))
-	for i := range at {
-		at[i] = i
-	}
+	at := upTo(len(m.chips))
 	if !m.s.unlinked {
 		l, number := make(links, len(m.chips)), map[int]int{}
 		for i, c := range m.chips {
