@@ -51,11 +51,10 @@ func appPage(name string, r *graph.Report) ([]byte, error) {
 		Report, Plot, Layout, Script template.JS
 	}{name, template.CSS(read("lib/uPlot.min.css")), template.CSS(read("app.css")), template.JS(doc),
 		template.JS(read("lib/uPlot.iife.min.js")), template.JS(read("lib/dagre.min.js")), template.JS(script.String())}
-	text := read("index.html")
 	if err != nil {
 		return nil, err
 	}
-	t, err := template.New("app").Parse(text)
+	t, err := template.ParseFS(app, "app/index.html")
 	if err != nil {
 		return nil, err
 	}
