@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -76,8 +75,8 @@ func (d *Device) attention(ctx context.Context, a attention, opts []OpOption) (*
 func (a *attention) fits() error {
 	x, y, z := a.q.dims, a.k.dims, a.v.dims
 	if y[0] != x[0] || z[0] != x[0] || x[1]%y[1] != 0 || z[1] != y[1] || z[2] != y[2] || y[3] != x[3] {
-		return fmt.Errorf("%w: queries of %v, keys of %v and values of %v: want the same batches, a multiple of the keys' heads, "+
-			"keys as wide as queries, and a value for each key", ErrShape, a.q.spec.Shape, a.k.spec.Shape, a.v.spec.Shape)
+		return shapeError("queries of %v, keys of %v and values of %v: want the same batches, a multiple of the keys' heads, "+
+			"keys as wide as queries, and a value for each key", a.q.spec.Shape, a.k.spec.Shape, a.v.spec.Shape)
 	}
 	if a.position < 0 || a.position+x[2] > y[2] && a.Causal {
 		return shapeError("%d queries at position %d, and %d keys: want a key for each position", x[2], a.position, y[2])
