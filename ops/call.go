@@ -8,7 +8,6 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -108,16 +107,14 @@ func (d *Device) doLocked(ctx context.Context, name string, args argList, f func
 	})
 }
 
-// function runs a function and records it for graphs and Observers. A function that hangs has no
-// end in graphs.
+// function runs a function and records it for graphs and Observers.
 func (c *call) function(name string, args argList, f func() (*Tensor, error)) (*Tensor, error) {
 	if c.quiet {
 		return f()
 	}
-	before, end := c.ctx, func(error) {}
-	if len(c.d.observers) > 0 {
-		c.ctx, end = c.d.observers.begin(c.ctx, c.d.id, name, args.texts())
-	}
+	before := c.ctx
+	ctx, end := c.d.observers.begin(before, c.d.id, name, args)
+	c.ctx = ctx
 	t, err := c.captured(name, args, f)
 	end(err)
 	c.ctx = before
@@ -131,18 +128,13 @@ func (c *call) captured(name string, args argList, f func() (*Tensor, error)) (*
 	}
 	captures.begin(name, args.graph())
 	t, err := f()
-	var h *dispatch.HangError
-	switch {
-	case errors.As(err, &h):
-	case err != nil || t == nil:
-		captures.end()
-	default:
-		out := []*graph.Tensor{t.graph()}
-		for _, o := range c.others {
+	var out []*graph.Tensor
+	if err == nil && t != nil {
+		for _, o := range append([]*Tensor{t}, c.others...) {
 			out = append(out, o.graph())
 		}
-		captures.end(out...)
 	}
+	captures.end(err, out...)
 	return t, err
 }
 

@@ -73,7 +73,12 @@ func (c *captures) begin(name string, args []graph.Arg) {
 	c.each(func(one *Capture) { one.rec.Begin(name, args...) })
 }
 
-func (c *captures) end(out ...*graph.Tensor) { c.each(func(one *Capture) { one.rec.End(out...) }) }
+// end ends a function. One that hangs has no end in graphs.
+func (c *captures) end(err error, out ...*graph.Tensor) {
+	if errorKind(err) != hang {
+		c.each(func(one *Capture) { one.rec.End(out...) })
+	}
+}
 
 func (c *captures) deallocate(b *graph.Buffer) {
 	c.memory(func(r *graph.Recorder) { r.Deallocate(b) })
@@ -83,10 +88,12 @@ func (c *captures) failed(op string, err error) {
 	c.each(func(one *Capture) { one.rec.Error(errorKind(err), err.Error(), op) })
 }
 
+const hang = "hang"
+
 func errorKind(err error) string {
 	var h *dispatch.HangError
 	if errors.As(err, &h) {
-		return "hang"
+		return hang
 	}
 	return "exception"
 }
