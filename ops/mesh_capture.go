@@ -126,12 +126,6 @@ func (m *Mesh) meshMapping() string {
 
 // place returns a mesh coordinate as a YAML list: column, row, rack 0, shelf 0.
 func place(coord []int) string {
-	x, y := 0, 0
-	if n := len(coord); n > 0 {
-		x = coord[n-1]
-		if n > 1 {
-			y = coord[n-2]
-		}
-	}
-	return fmt.Sprintf("[%d, %d, 0, 0]", x, y)
+	yx := append([]int{0, 0}, coord...)
+	return fmt.Sprintf("[%d, %d, 0, 0]", yx[len(yx)-1], yx[len(yx)-2])
 }
