@@ -87,10 +87,7 @@ func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 		return fail(fmt.Errorf("%w: the mesh was opened as Unlinked", ErrNoLinks))
 	}
 	n := len(l.line)
-	l.tiles = make([][2]uint32, n)
-	for i := range l.tiles {
-		l.tiles[i] = [2]uint32{noTile, noTile}
-	}
+	l.tiles = slices.Repeat([][2]uint32{{noTile, noTile}}, n)
 	of := make([][]topology.Link, len(m.s.graph.Chips))
 	for _, link := range m.s.graph.Links {
 		of[link.A.Chip] = append(of[link.A.Chip], link)

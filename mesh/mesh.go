@@ -282,10 +282,9 @@ func (m *Mesh) each(ctx context.Context, op string, f func(i int) error) error {
 	return m.failure(op, errs)
 }
 
-func (m *Mesh) devices() []*reprise.Device {
-	ds := make([]*reprise.Device, len(m.here))
-	for k, i := range m.here {
-		ds[k] = m.chips[i].Device
+func (m *Mesh) devices() (ds []*reprise.Device) {
+	for _, c := range m.Here() {
+		ds = append(ds, c.Device)
 	}
 	return ds
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -93,10 +94,7 @@ func (a *attention) fits() error {
 
 func (a *attention) job(out *Tensor, in []*Tensor) job {
 	q, k, v := a.q.geometry, a.k.geometry, a.v.geometry
-	causal, masked, scale := flag(a.Causal), flag(a.Mask != nil), a.Scale
-	if scale == 0 {
-		scale = float32(1 / math.Sqrt(float64(q.dims[3])))
-	}
+	causal, masked, scale := flag(a.Causal), flag(a.Mask != nil), cmp.Or(a.Scale, float32(1/math.Sqrt(float64(q.dims[3]))))
 	return job{
 		program: catalog.Attention, params: words(a.position), args: []uint32{causal, masked}, pieces: q.dims[0] * q.dims[1] * q.high,
 		out: out, in: in,

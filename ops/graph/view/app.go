@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -36,9 +37,7 @@ func appPage(name string, r *graph.Report) ([]byte, error) {
 	}
 	read := func(path string) string {
 		b, e := app.ReadFile("app/" + path)
-		if e != nil && err == nil {
-			err = e
-		}
+		err = cmp.Or(err, e)
 		return string(b)
 	}
 	var script strings.Builder
