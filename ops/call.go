@@ -50,7 +50,8 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 	return nil, &opError{name, err}
 }
 
-func (d *Device) doLocked(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error), opts []OpOption) (*Tensor, error) {
+func (d *Device) doLocked(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error),
+	opts []OpOption) (*Tensor, error) {
 	q, err := d.queue(ctx)
 	if err != nil {
 		return nil, err

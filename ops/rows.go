@@ -197,7 +197,8 @@ func (n norm) operation(a *Tensor) rowOperation {
 	keep, weights := flag(n.keepMean), flag(n.gamma != nil)|flag(n.beta != nil)<<1
 	share := math.Float32bits(1 / float32(a.dims[3]))
 	return rowOperation{
-		program: catalog.Norm, args: []uint32{keep, weights, share, math.Float32bits(n.eps)}, passes: 3 - int(keep), weights: []*Tensor{n.gamma, n.beta},
+		program: catalog.Norm, args: []uint32{keep, weights, share, math.Float32bits(n.eps)}, passes: 3 - int(keep),
+		weights: []*Tensor{n.gamma, n.beta},
 	}
 }
 

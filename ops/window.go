@@ -65,8 +65,8 @@ func (w *windows) positions(images *Tensor) ([2]int, error) {
 		}
 	}
 	if rows := w.batch * w.image[0] * w.image[1]; images.dims != [4]int{1, 1, rows, w.channels} {
-		return out, shapeError("images in %v: %d images of %d by %d with %d channels are [1 1 %d %d]", images.spec.Shape, w.batch, w.image[0],
-			w.image[1], w.channels, rows, w.channels)
+		return out, shapeError("images in %v: %d images of %d by %d with %d channels are [1 1 %d %d]", images.spec.Shape, w.batch,
+			w.image[0], w.image[1], w.channels, rows, w.channels)
 	}
 	if !floats(images) {
 		return out, typeError("images of %v: want BFloat16 or Float32", images.spec.DType)
