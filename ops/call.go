@@ -114,7 +114,7 @@ func (c *call) function(name string, args argList, f func() (*Tensor, error)) (*
 		return f()
 	}
 	before := c.ctx
-	ctx, end := c.d.observers.begin(before, c.d.id, name, args)
+	ctx, end := c.d.observers.begin(before, c.d.id, name, args.texts)
 	c.ctx = ctx
 	t, err := c.captured(name, args, f)
 	end(err)

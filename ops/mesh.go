@@ -98,7 +98,7 @@ func (m *Mesh) Chip(i int) *Device { return m.chips[i] }
 // function runs a function, and records it in the graphs of all chips and for chip 0's Observers.
 func (m *Mesh) function(ctx context.Context, name string, args func(i int) argList, f func(context.Context) ([]*Tensor, error)) error {
 	first := m.chips[0]
-	ctx, end := first.observers.begin(ctx, first.id, name, args(0))
+	ctx, end := first.observers.begin(ctx, first.id, name, args(0).texts)
 	for i, d := range m.chips {
 		if d.captures.active() {
 			d.captures.begin(name, args(i).graph())
