@@ -87,10 +87,7 @@ func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 		return fail(fmt.Errorf("%w: the mesh was opened as Unlinked", ErrNoLinks))
 	}
 	n := len(l.line)
-	l.tiles = make([][2]uint32, n)
-	for i := range l.tiles {
-		l.tiles[i] = [2]uint32{noTile, noTile}
-	}
+	l.tiles = slices.Repeat([][2]uint32{{noTile, noTile}}, n)
 	of := make([][]topology.Link, len(m.s.graph.Chips))
 	for _, link := range m.s.graph.Links {
 		of[link.A.Chip] = append(of[link.A.Chip], link)
@@ -197,19 +194,18 @@ func (l *Links) prepare(ctx context.Context) error {
 }
 
 func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode uint32) (*Executable, error) {
-	if err := b.of(l.m); err != nil {
-		return nil, fmt.Errorf("mesh: %s: %w", name, err)
+	unfit := func(format string, args ...any) (*Executable, error) {
+		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: %s", name, b.name, ErrTensor, fmt.Sprintf(format, args...))
 	}
 	if b.lay != nil {
-		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: want a buffer that each chip has for itself", name, b.name, ErrTensor)
+		return unfit("want a buffer that each chip has for itself")
 	}
 	one := b.one
 	if one == nil {
 		return &Executable{m: l.m, name: name, xs: make([]*reprise.Executable, len(l.m.chips))}, nil
 	}
 	if page := one.PageSize(); one.Kind() != allocator.DRAM || one.Layout() != allocator.Interleaved || page > maxExchangePage {
-		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: it must be interleaved in DRAM, with a page size up to %d B",
-			name, b.name, ErrTensor, maxExchangePage)
+		return unfit("it must be interleaved in DRAM, with a page size up to %d B", maxExchangePage)
 	}
 	place := make([]int, len(l.line))
 	for i, n := range l.line {
@@ -227,9 +223,7 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	var engine *kernels.Compute
 	if kernel, bytes := p.how().tiles(); kernel != "" {
 		if one.PageSize() > bytes {
-			return nil, fmt.Errorf("mesh: %s of buffer %q: %w: its pages are %d B, and a tile has %d B", name, b.name, ErrTensor,
-				one.PageSize(),
-				bytes)
+			return unfit("its pages are %d B, and a tile has %d B", one.PageSize(), bytes)
 		}
 		if engine, err = kernels.PrebuiltCompute(arch, kernel); err != nil {
 			return nil, fmt.Errorf("mesh: %s: %w", name, err)

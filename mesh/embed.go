@@ -35,10 +35,7 @@ func embed(s Shape, l links, steps int) ([]int, bool) {
 		return nil, false
 	}
 	e := newEmbedding(s, l)
-	rows := make([]int, n)
-	for i := range rows {
-		rows[i] = i
-	}
+	rows := upTo(n)
 	at, ok, all := e.search(rows, false, steps+n*stepsOfPlace)
 	if ok || all {
 		return at, ok
@@ -58,6 +55,15 @@ func embed(s Shape, l links, steps int) ([]int, bool) {
 		}
 	}
 	return nil, false
+}
+
+// upTo returns the numbers from 0 to n-1.
+func upTo(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
 }
 
 type embedding struct {
@@ -92,10 +98,7 @@ func newEmbedding(s Shape, l links) *embedding {
 func (e *embedding) search(order []int, exact bool, steps int) (at []int, ok, all bool) {
 	at = make([]int, len(order))
 	used := make([]bool, len(e.l))
-	every := make([]int, len(e.l))
-	for c := range every {
-		every[c] = c
-	}
+	every := upTo(len(e.l))
 	var place func(k int) bool
 	place = func(k int) bool {
 		if k == len(order) {

@@ -86,15 +86,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	failed := 0
 	var l []string
 	for i := range e.Chips {
-		if err := e.Chips[i].Err; err != nil && !errors.Is(err, ErrSkipped) {
-			failed++
-		}
 		l = append(l, e.Chips[i].String())
 	}
-	return fmt.Sprintf("mesh: %s: %d of %d chips failed: %s", e.Op, failed, len(e.Chips), strings.Join(l, "; "))
+	return fmt.Sprintf("mesh: %s: %d of %d chips failed: %s", e.Op, len(e.Failed()), len(e.Chips), strings.Join(l, "; "))
 }
 
 func (e *Error) Unwrap() []error {

@@ -189,10 +189,7 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	if s.Size() != len(m.chips) {
 		return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("%v has %d chips", m, len(m.chips))}
 	}
-	at := make([]int, len(m.chips))
-	for i := range at {
-		at[i] = i
-	}
+	at := upTo(len(m.chips))
 	if !m.s.unlinked {
 		l, number := make(links, len(m.chips)), map[int]int{}
 		for i, c := range m.chips {
@@ -285,10 +282,9 @@ func (m *Mesh) each(ctx context.Context, op string, f func(i int) error) error {
 	return m.failure(op, errs)
 }
 
-func (m *Mesh) devices() []*reprise.Device {
-	ds := make([]*reprise.Device, len(m.here))
-	for k, i := range m.here {
-		ds[k] = m.chips[i].Device
+func (m *Mesh) devices() (ds []*reprise.Device) {
+	for _, c := range m.Here() {
+		ds = append(ds, c.Device)
 	}
 	return ds
 }

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,9 +99,7 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	mesh.place()
 	err = mesh.bringUp(ctx, f.targets, o.device)
 	// Emulated cards that run only while open keep running until here.
-	if cerr := f.close(); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, f.close())
 	if err = s.agree(ctx, "open chips", err); err != nil {
 		return nil, errors.Join(err, mesh.closeDevices(ctx))
 	}
@@ -323,13 +322,10 @@ func (m *Mesh) alike() error {
 }
 
 func (m *Mesh) closeDevices(ctx context.Context) error {
-	errs := make([]error, len(m.chips))
-	var wg sync.WaitGroup
-	for i, c := range m.chips {
-		if c.Device != nil {
-			wg.Go(func() { errs[i] = c.Device.Close(ctx) })
+	return m.each(ctx, "close", func(i int) error {
+		if d := m.chips[i].Device; d != nil {
+			return d.Close(ctx)
 		}
-	}
-	wg.Wait()
-	return m.failure("close", errs)
+		return nil
+	})
 }

@@ -12,16 +12,10 @@ type step struct {
 
 func (s *step) words() []uint32 {
 	flags := uint32(s.pages)<<16 | uint32(s.how)<<4
-	for i, b := range []bool{s.send, s.sendNext, s.recv, s.recvNext} {
+	for i, b := range []bool{s.send, s.sendNext, s.recv, s.recvNext, 8: s.forward, 9: s.drop} {
 		if b {
 			flags |= 1 << i
 		}
-	}
-	if s.forward {
-		flags |= 1 << 8
-	}
-	if s.drop {
-		flags |= 1 << 9
 	}
 	return []uint32{flags, uint32(s.out), uint32(s.in)}
 }

@@ -3,7 +3,6 @@ package mesh
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -124,26 +123,6 @@ func (r Range) Contains(c Coord) bool {
 		}
 	}
 	return true
-}
-
-// Intersect returns the common part of two ranges, or false if it is empty.
-func (r Range) Intersect(o Range) (Range, bool) {
-	switch {
-	case r.IsZero():
-		return o, true
-	case o.IsZero():
-		return r, true
-	case len(r.Start) != len(r.End) || len(r.Start) != len(o.Start) || len(o.Start) != len(o.End):
-		return Range{}, false
-	}
-	out := Range{slices.Clone(r.Start), slices.Clone(r.End)}
-	for i := range out.Start {
-		out.Start[i], out.End[i] = max(r.Start[i], o.Start[i]), min(r.End[i], o.End[i])
-		if out.Start[i] > out.End[i] {
-			return Range{}, false
-		}
-	}
-	return out, true
 }
 
 // Coords iterates over the places row by row. The zero Range has none.

@@ -1,8 +1,8 @@
 package ops
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -76,8 +76,8 @@ func (d *Device) attention(ctx context.Context, a attention, opts []OpOption) (*
 func (a *attention) fits() error {
 	x, y, z := a.q.dims, a.k.dims, a.v.dims
 	if y[0] != x[0] || z[0] != x[0] || x[1]%y[1] != 0 || z[1] != y[1] || z[2] != y[2] || y[3] != x[3] {
-		return fmt.Errorf("%w: queries of %v, keys of %v and values of %v: want the same batches, a multiple of the keys' heads, "+
-			"keys as wide as queries, and a value for each key", ErrShape, a.q.spec.Shape, a.k.spec.Shape, a.v.spec.Shape)
+		return shapeError("queries of %v, keys of %v and values of %v: want the same batches, a multiple of the keys' heads, "+
+			"keys as wide as queries, and a value for each key", a.q.spec.Shape, a.k.spec.Shape, a.v.spec.Shape)
 	}
 	if a.position < 0 || a.position+x[2] > y[2] && a.Causal {
 		return shapeError("%d queries at position %d, and %d keys: want a key for each position", x[2], a.position, y[2])
@@ -94,10 +94,7 @@ func (a *attention) fits() error {
 
 func (a *attention) job(out *Tensor, in []*Tensor) job {
 	q, k, v := a.q.geometry, a.k.geometry, a.v.geometry
-	causal, masked, scale := flag(a.Causal), flag(a.Mask != nil), a.Scale
-	if scale == 0 {
-		scale = float32(1 / math.Sqrt(float64(q.dims[3])))
-	}
+	causal, masked, scale := flag(a.Causal), flag(a.Mask != nil), cmp.Or(a.Scale, float32(1/math.Sqrt(float64(q.dims[3]))))
 	return job{
 		program: catalog.Attention, params: words(a.position), args: []uint32{causal, masked}, pieces: q.dims[0] * q.dims[1] * q.high,
 		out: out, in: in,

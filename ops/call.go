@@ -8,7 +8,6 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -40,26 +39,39 @@ var fourDimensions = []string{
 func (d *Device) do(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error), opts ...OpOption) (*Tensor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	t, err := d.doLocked(ctx, name, args, f, opts)
+	var miss *CacheMissError
+	switch {
+	case err == nil:
+		return t, nil
+	case errors.As(err, &miss):
+		return nil, err
+	}
+	return nil, &opError{name, err}
+}
+
+func (d *Device) doLocked(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error),
+	opts []OpOption) (*Tensor, error) {
 	q, err := d.queue(ctx)
 	if err != nil {
-		return nil, &opError{name, err}
+		return nil, err
 	}
 	rec, _ := ctx.Value(recordingOf{d}).(*recording)
 	c := &call{ctx: context.WithValue(ctx, internalCall{}, true), d: d, q: q, rec: rec, result: optionsOf(opts)}
 	c.to = c.runner()
 	c.quiet = len(d.observers) == 0 && !d.captures.active()
 	if err := c.checkOptions(name); err != nil {
-		return nil, &opError{name, err}
+		return nil, err
 	}
 	check := func(t *Tensor) error {
 		if err := t.checkLocked(d); err != nil {
-			return &opError{name, err}
+			return err
 		}
 		if t.spec.DType == BFloat8B && !slices.Contains(takesBlocks, name) {
-			return &opError{name, typeError("%v is for the right operand of a product", BFloat8B)}
+			return typeError("%v is for the right operand of a product", BFloat8B)
 		}
 		if len(t.spec.Shape) > 4 && slices.Contains(fourDimensions, name) {
-			return &opError{name, shapeError("%v: want up to 4 dimensions (see Reshape)", t.spec.Shape)}
+			return shapeError("%v: want up to 4 dimensions (see Reshape)", t.spec.Shape)
 		}
 		return nil
 	}
@@ -79,41 +91,31 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 			return nil, err
 		}
 		if i := slices.IndexFunc(others, t.overlaps); i >= 0 {
-			return nil, &opError{name, &OverlapError{t, others[i]}}
+			return nil, &OverlapError{t, others[i]}
 		}
 		if s := t.spec; c.memory != nil && !c.memory.Equal(s.Memory) || c.layout != nil && *c.layout != s.Layout {
-			return nil, &opError{name, memoryError("the options ask for another place than that of tensor %d, which is in %v, %v: leave them out",
-				t.id, s.Layout, s.Memory)}
+			return nil, memoryError("the options ask for another place than that of tensor %d, which is in %v, %v: leave them out",
+				t.id, s.Layout, s.Memory)
 		}
 		others = append(others, t)
 	}
-	t, err := c.function(name, args, func() (*Tensor, error) {
+	return c.function(name, args, func() (*Tensor, error) {
 		t, err := f(c)
 		if err = c.to.finish(c.ctx, err); err != nil {
 			d.captures.failed(name, err)
 		}
 		return t, err
 	})
-	if err != nil {
-		var miss *CacheMissError
-		if errors.As(err, &miss) {
-			return nil, err
-		}
-		return nil, &opError{name, err}
-	}
-	return t, nil
 }
 
-// function runs a function and records it for graphs and Observers. A function that hangs has no
-// end in graphs.
+// function runs a function and records it for graphs and Observers.
 func (c *call) function(name string, args argList, f func() (*Tensor, error)) (*Tensor, error) {
 	if c.quiet {
 		return f()
 	}
-	before, end := c.ctx, func(error) {}
-	if len(c.d.observers) > 0 {
-		c.ctx, end = c.d.observers.begin(c.ctx, c.d.id, name, args.texts())
-	}
+	before := c.ctx
+	ctx, end := c.d.observers.begin(before, c.d.id, name, args.texts)
+	c.ctx = ctx
 	t, err := c.captured(name, args, f)
 	end(err)
 	c.ctx = before
@@ -127,18 +129,13 @@ func (c *call) captured(name string, args argList, f func() (*Tensor, error)) (*
 	}
 	captures.begin(name, args.graph())
 	t, err := f()
-	var h *dispatch.HangError
-	switch {
-	case errors.As(err, &h):
-	case err != nil || t == nil:
-		captures.end()
-	default:
-		out := []*graph.Tensor{t.graph()}
-		for _, o := range c.others {
+	var out []*graph.Tensor
+	if err == nil && t != nil {
+		for _, o := range append([]*Tensor{t}, c.others...) {
 			out = append(out, o.graph())
 		}
-		captures.end(out...)
 	}
+	captures.end(err, out...)
 	return t, err
 }
 
@@ -152,7 +149,7 @@ func (c *call) deviceOp(name, class string, args argList, s Spec, run func(out *
 		}
 		if err := run(out); err != nil {
 			if c.into == nil {
-				err = c.discard(err, out)
+				err = release(err, out)
 			}
 			return nil, err
 		}
@@ -195,19 +192,10 @@ func (c *call) create(s Spec) (*Tensor, error) {
 	return c.function(c.d.createName(), specArgs(s, c.d.id), inside)
 }
 
-func (c *call) discard(err error, t *Tensor) error {
-	if free := t.releaseLocked(); free != nil {
-		return errors.Join(err, free)
-	}
-	return err
-}
-
-// release releases intermediate tensors and returns the first error, err before others.
-func (c *call) release(err error, ts []*Tensor) error {
+// release releases tensors and returns err with the errors of that.
+func release(err error, ts ...*Tensor) error {
 	for _, t := range ts {
-		if free := t.releaseLocked(); err == nil {
-			err = free
-		}
+		err = errors.Join(err, t.releaseLocked())
 	}
 	return err
 }
@@ -260,7 +248,7 @@ func (c *call) results(out []*Tensor, f func(i int) (*Tensor, error)) (err error
 		}
 		if out[i], err = f(i); err != nil {
 			if c.each == nil {
-				err = c.release(err, out[:i])
+				err = release(err, out[:i]...)
 			}
 			return err
 		}

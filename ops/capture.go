@@ -82,11 +82,7 @@ func (all *captures) start(cfg graph.Config, lock *sync.Mutex, first *graph.Reco
 			all.gen++
 		}
 	}
-	for _, some := range []graph.Details{graph.DetailStackTraces, graph.DetailBufferPages} {
-		if all.on.Has(some) {
-			c.rec.Set(some, true)
-		}
-	}
+	c.rec.Set(all.on&(graph.DetailStackTraces|graph.DetailBufferPages), true)
 	c.rec.Set(graph.DetailDurations, all.on.Has(graph.DetailDurations))
 	all.stack = append(all.stack, c)
 	return c

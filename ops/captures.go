@@ -65,24 +65,35 @@ func (c *captures) memoryLocked(event func(*graph.Recorder)) {
 	}
 }
 
+func (c *captures) memory(event func(*graph.Recorder)) {
+	c.each(func(one *Capture) { one.memory(event) })
+}
+
 func (c *captures) begin(name string, args []graph.Arg) {
 	c.each(func(one *Capture) { one.rec.Begin(name, args...) })
 }
 
-func (c *captures) end(out ...*graph.Tensor) { c.each(func(one *Capture) { one.rec.End(out...) }) }
+// end ends a function. One that hangs has no end in graphs.
+func (c *captures) end(err error, out ...*graph.Tensor) {
+	if errorKind(err) != hang {
+		c.each(func(one *Capture) { one.rec.End(out...) })
+	}
+}
 
 func (c *captures) deallocate(b *graph.Buffer) {
-	c.each(func(one *Capture) { one.memory(func(r *graph.Recorder) { r.Deallocate(b) }) })
+	c.memory(func(r *graph.Recorder) { r.Deallocate(b) })
 }
 
 func (c *captures) failed(op string, err error) {
 	c.each(func(one *Capture) { one.rec.Error(errorKind(err), err.Error(), op) })
 }
 
+const hang = "hang"
+
 func errorKind(err error) string {
 	var h *dispatch.HangError
 	if errors.As(err, &h) {
-		return "hang"
+		return hang
 	}
 	return "exception"
 }
@@ -101,7 +112,7 @@ func (c *captures) program(cbs []reprise.CircularBuffer, placed bool) {
 			next = (next + uint64(out[i].Size) + align - 1) / align * align
 		}
 	}
-	c.each(func(one *Capture) { one.memory(func(r *graph.Recorder) { r.Program(c.id, out...) }) })
+	c.memory(func(r *graph.Recorder) { r.Program(c.id, out...) })
 }
 
 func (c *captures) run(x *reprise.Executable) {

@@ -42,10 +42,7 @@ func (c *captures) allocate(g *geometry, cfg reprise.BufferConfig) (*planned, er
 		p.buffer.MaxPerBank = int64(ceil(g.pages, banks)) * int64(g.pageBytes)
 	}
 	if err == nil {
-		b := p.buffer
-		b.Pages = func() []graph.Page {
-			return pagesOf(graph.Page{Device: int64(b.Device), Address: b.Address, PageSize: b.PageSize, BufferType: int64(b.Type)}, page)
-		}
+		p.buffer.Pages = func() []graph.Page { return pagesOf(p.buffer, page) }
 	}
 	c.memoryLocked(func(r *graph.Recorder) { r.Allocate(p.buffer) })
 	return p, nil
@@ -73,11 +70,9 @@ func (c *captures) bufferLocked(b *reprise.Buffer) *graph.Buffer {
 	g = &graph.Buffer{
 		ID: c.bufferID(), Device: c.id, Type: bufferType(b.Kind()), Layout: graph.BufferLayout(b.Layout()), Size: int64(b.Size()),
 		PageSize: int64(b.PageSize()),
-		Cores:    len(b.Cores()), Address: uint64(b.Addr()), MaxPerBank: maxPerBank(b), Pages: func() []graph.Page {
-			return pagesOf(graph.Page{Device: int64(c.id), Address: uint64(b.Addr()), PageSize: int64(b.PageSize()),
-				BufferType: int64(bufferType(b.Kind()))}, b.Page)
-		},
+		Cores:    len(b.Cores()), Address: uint64(b.Addr()), MaxPerBank: maxPerBank(b),
 	}
+	g.Pages = func() []graph.Page { return pagesOf(g, b.Page) }
 	c.bufs[b] = g
 	return g
 }
@@ -109,15 +104,14 @@ func maxPerBank(b *reprise.Buffer) int64 {
 	return most * int64(b.PageStride())
 }
 
-func pagesOf(first graph.Page, page func(int) (reprise.Place, bool)) []graph.Page {
+func pagesOf(b *graph.Buffer, page func(int) (reprise.Place, bool)) []graph.Page {
 	out := []graph.Page{}
 	for i := 0; ; i++ {
 		p, ok := page(i)
 		if !ok {
 			return out
 		}
-		g := first
-		g.CoreY, g.CoreX, g.Bank, g.Index, g.PageAddr = int64(p.Core.Y), int64(p.Core.X), int64(p.Bank), int64(i), uint64(p.Addr)
-		out = append(out, g)
+		out = append(out, graph.Page{Device: int64(b.Device), Address: b.Address, PageSize: b.PageSize, BufferType: int64(b.Type),
+			CoreY: int64(p.Core.Y), CoreX: int64(p.Core.X), Bank: int64(p.Bank), Index: int64(i), PageAddr: uint64(p.Addr)})
 	}
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -162,12 +163,7 @@ func (t *capturedTimes) programs(c *Capture, device int) []graph.ProgramRun {
 		return nil
 	}
 	var out []graph.ProgramRun
-	queues := make([]int, 0, len(t.started))
-	for id := range t.started {
-		queues = append(queues, id)
-	}
-	slices.Sort(queues)
-	for _, id := range queues {
+	for _, id := range slices.Sorted(maps.Keys(t.started)) {
 		t.walk(id, func(s *programStart, p capturedProgram, start, end uint64) {
 			function, mine := p.in[c]
 			if !mine { // a trace that was captured before this capture began

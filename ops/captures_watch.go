@@ -2,13 +2,11 @@ package ops
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -106,8 +104,6 @@ func (w watcher) RecordControl(name string) (end func()) {
 func (c *captures) endLocked(ctx context.Context, call *reprise.Call) {
 	c.calledLocked(ctx, call)
 	x, _ := call.Object.(*reprise.Executable)
-	var h *dispatch.HangError
-	hangs := errors.As(call.Err, &h)
 	for _, one := range c.stack {
 		if call.Kind == reprise.CallRun && x != nil {
 			one.run(c.id, x)
@@ -115,7 +111,7 @@ func (c *captures) endLocked(ctx context.Context, call *reprise.Call) {
 		if call.Err != nil {
 			one.rec.Error(errorKind(call.Err), call.Err.Error(), call.Name)
 		}
-		if hangs {
+		if errorKind(call.Err) == hang {
 			continue
 		}
 		if call.Kind == reprise.CallRun {

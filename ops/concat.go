@@ -71,7 +71,7 @@ func (c *call) concat(in []*Tensor, dim int) (out *Tensor, err error) {
 			in, groups = append([]*Tensor{t}, in[n:]...), append(groups, t)
 		}
 	}
-	return out, c.release(err, groups)
+	return out, release(err, groups...)
 }
 
 // fitting returns how many of the tensors one program can take: their descriptions must fit the

@@ -27,16 +27,7 @@ func (g *geometry) argWords() int {
 // describe appends the description of a tensor to a kernel's common arguments.
 func describe(args []uint32, t *Tensor, transposed bool) ([]uint32, error) {
 	g, b := t.geometry, t.buf
-	flags := uint32(0)
-	if g.spec.Memory.Kind == allocator.L1 {
-		flags |= flagL1
-	}
-	if g.spec.Layout == Tile {
-		flags |= flagTile
-	}
-	if transposed {
-		flags |= flagTransposed
-	}
+	flags := flag(g.spec.Memory.Kind == allocator.L1)*flagL1 | flag(g.spec.Layout == Tile)*flagTile | flag(transposed)*flagTransposed
 	var banks []uint32
 	shard := [3]uint32{} // height and width in pages, and number of shards side by side
 	if s := g.sharding; s != nil {

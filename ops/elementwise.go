@@ -74,7 +74,10 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, 
 		if times[0] == 1 && times[1] == 1 {
 			continue
 		}
-		if pair[i], err = c.repeat(t, times, Interleaved(t.spec.Memory.Kind)); err != nil {
+		pair[i], err = c.function("ttnn::repeat", argList{t, times}, func() (*Tensor, error) {
+			return c.primRepeat(t, times, Interleaved(t.spec.Memory.Kind))
+		})
+		if err != nil {
 			break
 		}
 		repeated = append(repeated, pair[i])
@@ -85,7 +88,7 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, 
 			out, err = c.prim(op, pair[0], pair[1], s)
 		}
 	}
-	return out, c.release(err, repeated)
+	return out, release(err, repeated...)
 }
 
 func (c *call) together(in ...*Tensor) (Spec, error) {
@@ -260,12 +263,6 @@ func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpO
 	}, opts...)
 }
 
-func (c *call) repeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, error) {
-	return c.function("ttnn::repeat", argList{a, times}, func() (*Tensor, error) {
-		return c.primRepeat(a, times, m)
-	})
-}
-
 func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, error) {
 	shape, err := repeatedShape(a, times)
 	if err != nil {
@@ -318,12 +315,7 @@ func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpO
 const tileElements = 32 * 32
 
 func floats(ts ...*Tensor) bool {
-	for _, t := range ts {
-		if !t.spec.DType.Float() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(ts, func(t *Tensor) bool { return !t.spec.DType.Float() })
 }
 
 // inRows reports whether a tensor's shards are row-major floats, so not whole tiles.

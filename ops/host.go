@@ -61,13 +61,12 @@ func Values[T Number](h *Host) []T {
 // Convert returns a tensor of another float type, such as BFloat8B for weights, rounded to nearest,
 // ties to even. The error wraps [ErrDataType] for integers.
 func (h *Host) Convert(to DataType) (*Host, error) {
-	if err := h.check(); err != nil {
-		return nil, fmt.Errorf("ops: convert host tensor: %w", err)
+	err := h.check()
+	if err == nil && (h.DType < BFloat16 || to < BFloat16 || to >= numDataTypes) {
+		err = typeError("%v to %v: want BFloat16, Float32 or BFloat8B", h.DType, to)
 	}
-	for _, t := range []DataType{h.DType, to} {
-		if t != BFloat8B && !t.Float() {
-			return nil, fmt.Errorf("ops: convert host tensor: %w: %v to %v: want BFloat16, Float32 or BFloat8B", ErrDataType, h.DType, to)
-		}
+	if err != nil {
+		return nil, &opError{"convert host tensor", err}
 	}
 	size := h.DType.Size()
 	out := &Host{Shape: slices.Clone(h.Shape), DType: to, Data: make([]byte, len(h.Data)/size*to.Size())}

@@ -67,12 +67,7 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 		bias: bias != nil, narrow: p.NarrowSums, flags: uint32(p.Skip & (MatmulReads | MatmulProducts | MatmulWrites)),
 		most: chip.Core{X: wide, Y: high}, leftBytes: a.pageBytes, rightBytes: b.pageBytes, outSize: out.pageBytes,
 	}
-	if a.transposed {
-		k.flags |= blocksTransposedLeft
-	}
-	if b.transposed {
-		k.flags |= blocksTransposedRight
-	}
+	k.flags |= flag(a.transposed)*blocksTransposedLeft | flag(b.transposed)*blocksTransposedRight
 	if one := b.dims[0] * b.dims[1]; one == 1 && (bias == nil || bias.dims[0]*bias.dims[1] == 1) && !a.transposed {
 		k.m, k.matrices, k.one = k.m*k.matrices, 1, true
 	}

@@ -87,11 +87,7 @@ func (m MemoryConfig) String() string {
 
 // Equal reports whether two configurations are the same.
 func (m MemoryConfig) Equal(o MemoryConfig) bool {
-	if m.Kind != o.Kind || m.Layout != o.Layout || (m.Shard == nil) != (o.Shard == nil) {
-		return false
-	}
-	return m.Shard == nil || m.Shard.Shape == o.Shard.Shape && m.Shard.Columns == o.Shard.Columns &&
-		slices.Equal(m.Shard.Cores, o.Shard.Cores)
+	return Spec{Memory: m}.kind() == Spec{Memory: o}.kind()
 }
 
 func (m MemoryConfig) clone() MemoryConfig {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -98,10 +97,8 @@ func (m *Mesh) Chip(i int) *Device { return m.chips[i] }
 
 // function runs a function, and records it in the graphs of all chips and for chip 0's Observers.
 func (m *Mesh) function(ctx context.Context, name string, args func(i int) argList, f func(context.Context) ([]*Tensor, error)) error {
-	end := func(error) {}
-	if first := m.chips[0]; len(first.observers) > 0 {
-		ctx, end = first.observers.begin(ctx, first.id, name, args(0).texts())
-	}
+	first := m.chips[0]
+	ctx, end := first.observers.begin(ctx, first.id, name, args(0).texts)
 	for i, d := range m.chips {
 		if d.captures.active() {
 			d.captures.begin(name, args(i).graph())
@@ -109,14 +106,13 @@ func (m *Mesh) function(ctx context.Context, name string, args func(i int) argLi
 	}
 	out, err := f(ctx)
 	end(err)
-	var h *dispatch.HangError
 	for i, d := range m.chips {
 		switch {
-		case !d.captures.active() || errors.As(err, &h):
+		case !d.captures.active():
 		case err != nil:
-			d.captures.end()
+			d.captures.end(err)
 		default:
-			d.captures.end(out[i].graph())
+			d.captures.end(nil, out[i].graph())
 		}
 	}
 	return err

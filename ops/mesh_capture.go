@@ -18,13 +18,16 @@ type MeshCapture struct{ chips []*Capture } // of each chip; chip 0's describes 
 // chips, but without operations of other chips alone.
 func (m *Mesh) BeginCapture(cfg graph.Config) *MeshCapture {
 	c := &MeshCapture{}
+	var first *graph.Recorder
 	for i, d := range m.chips {
-		c.chips = append(c.chips, d.captures.start(cfg, &d.mu, c.recorder()))
-		if i > 0 {
-			c.recorder().Device(d.captures.describe())
+		c.chips = append(c.chips, d.captures.start(cfg, &d.mu, first))
+		if i == 0 {
+			first = c.chips[0].rec
+		} else {
+			first.Device(d.captures.describe())
 		}
 	}
-	c.recorder().Cluster(m.clusterDescriptor(), m.meshMapping())
+	first.Cluster(m.clusterDescriptor(), m.meshMapping())
 	return c
 }
 
@@ -44,35 +47,24 @@ func inFunctions(runs, first []graph.ProgramRun) []graph.ProgramRun {
 	return runs
 }
 
-// recorder returns chip 0's recorder, or nil before its capture has begun.
-func (c *MeshCapture) recorder() *graph.Recorder {
-	if len(c.chips) == 0 {
-		return nil
-	}
-	return c.chips[0].rec
-}
-
 // End ends the capture and returns its report, with times in cycles of each chip's own clock.
 func (c *MeshCapture) End() (*graph.Report, error) {
 	var r *graph.Report
 	var errs []error
-	var others [][]graph.ProgramRun
-	var zones [][]graph.Zone
+	var others []*graph.Report
 	for i, chip := range slices.Backward(c.chips) {
 		var err error
 		r, err = chip.End()
 		errs = append(errs, err)
 		if i > 0 && r != nil {
-			others, zones = append(others, r.Programs), append(zones, r.Zones)
+			others = append(others, r)
 		}
 	}
 	if r != nil {
 		first := r.Programs
-		for _, runs := range slices.Backward(others) {
-			r.Programs = append(r.Programs, inFunctions(runs, first)...)
-		}
-		for _, of := range slices.Backward(zones) {
-			r.Zones = append(r.Zones, of...)
+		for _, o := range slices.Backward(others) {
+			r.Programs = append(r.Programs, inFunctions(o.Programs, first)...)
+			r.Zones = append(r.Zones, o.Zones...)
 		}
 	}
 	return r, errors.Join(errs...)
@@ -134,12 +126,6 @@ func (m *Mesh) meshMapping() string {
 
 // place returns a mesh coordinate as a YAML list: column, row, rack 0, shelf 0.
 func place(coord []int) string {
-	x, y := 0, 0
-	if n := len(coord); n > 0 {
-		x = coord[n-1]
-		if n > 1 {
-			y = coord[n-2]
-		}
-	}
-	return fmt.Sprintf("[%d, %d, 0, 0]", x, y)
+	yx := append([]int{0, 0}, coord...)
+	return fmt.Sprintf("[%d, %d, 0, 0]", yx[len(yx)-1], yx[len(yx)-2])
 }

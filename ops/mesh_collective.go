@@ -304,10 +304,7 @@ func (m *Mesh) into(ctx context.Context, name string, t *MeshTensor, s Spec, opt
 	if err = errors.Join(f(out), m.freeStaging(ctx, out)); err == nil {
 		return out, nil
 	}
-	if free := m.Deallocate(ctx, out); free != nil {
-		err = errors.Join(err, free)
-	}
-	return nil, err
+	return nil, errors.Join(err, m.Deallocate(ctx, out))
 }
 
 // exchange fills a tensor on each chip and runs the program that load returns, which stays loaded

@@ -78,8 +78,7 @@ func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
 // each chip, or one for all.
 func (m *Mesh) ToDevice(ctx context.Context, hs []*Host, l Layout, c MemoryConfig) (*MeshTensor, error) {
 	if len(hs) != 1 && len(hs) != len(m.chips) {
-		return nil, fmt.Errorf("ops: ttnn::to_device: %w: %d host tensors for %d chips, want one or one for each", ErrShape, len(hs),
-			len(m.chips))
+		return nil, &opError{"ttnn::to_device", shapeError("%d host tensors for %d chips, want one or one for each", len(hs), len(m.chips))}
 	}
 	for _, h := range hs {
 		if err := h.check(); err != nil {

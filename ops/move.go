@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -16,8 +15,8 @@ func (d *Device) ToMemoryConfig(ctx context.Context, a *Tensor, m MemoryConfig, 
 // Reshard copies a sharded tensor to other shards.
 func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
 	if a != nil && (a.spec.Memory.Shard == nil || m.Shard == nil) {
-		return nil, fmt.Errorf("ops: ttnn::reshard: %w: from %v to %v: both must be sharded; ToMemoryConfig takes any", ErrMemory,
-			a.spec.Memory, m)
+		return nil, &opError{"ttnn::reshard", memoryError("from %v to %v: both must be sharded; ToMemoryConfig takes any",
+			a.spec.Memory, m)}
 	}
 	return d.move(ctx, "ttnn::reshard", a, m, opts)
 }

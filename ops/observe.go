@@ -34,9 +34,12 @@ type levelKey struct{}
 
 type observers []Observer
 
-func (all observers) begin(ctx context.Context, device int, name string, args []string) (context.Context, func(error)) {
+func (all observers) begin(ctx context.Context, device int, name string, args func() []string) (context.Context, func(error)) {
+	if len(all) == 0 {
+		return ctx, func(error) {}
+	}
 	level, _ := ctx.Value(levelKey{}).(int)
-	f := &Function{Name: name, Args: args, Device: device, Level: level + 1, Start: time.Now()}
+	f := &Function{Name: name, Args: args(), Device: device, Level: level + 1, Start: time.Now()}
 	ctx = context.WithValue(ctx, levelKey{}, f.Level)
 	ctxs := make([]context.Context, len(all))
 	for i, o := range all {

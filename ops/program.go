@@ -410,10 +410,5 @@ func (t *Tensor) fits(set catalog.Tensors) error {
 }
 
 func tilesForEngines(ts ...*Tensor) bool {
-	for _, t := range ts {
-		if s := t.spec; s.Layout != Tile || !s.DType.Float() && s.DType != Int32 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(ts, func(t *Tensor) bool { return t.spec.Layout != Tile || !floats(t) && t.spec.DType != Int32 })
 }

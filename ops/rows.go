@@ -194,20 +194,11 @@ func (c *call) norm(n norm, a *Tensor) (*Tensor, error) {
 }
 
 func (n norm) operation(a *Tensor) rowOperation {
-	var keep, weights uint32
-	passes := 3
-	if n.keepMean {
-		keep, passes = 1, 2
-	}
-	if n.gamma != nil {
-		weights |= 1
-	}
-	if n.beta != nil {
-		weights |= 2
-	}
+	keep, weights := flag(n.keepMean), flag(n.gamma != nil)|flag(n.beta != nil)<<1
 	share := math.Float32bits(1 / float32(a.dims[3]))
 	return rowOperation{
-		program: catalog.Norm, args: []uint32{keep, weights, share, math.Float32bits(n.eps)}, passes: passes, weights: []*Tensor{n.gamma, n.beta},
+		program: catalog.Norm, args: []uint32{keep, weights, share, math.Float32bits(n.eps)}, passes: 3 - int(keep),
+		weights: []*Tensor{n.gamma, n.beta},
 	}
 }
 

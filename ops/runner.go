@@ -151,10 +151,6 @@ func (r *plan) write(context.Context, *Tensor, func() []byte) error { return nil
 func (r *plan) read(context.Context, *Tensor, []byte) (*reprise.Pending, error) { return nil, nil }
 
 func (r *plan) finish(_ context.Context, err error) error {
-	for _, t := range slices.Backward(r.scratch) {
-		if free := t.releaseLocked(); err == nil {
-			err = free
-		}
-	}
-	return err
+	slices.Reverse(r.scratch)
+	return release(err, r.scratch...)
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
@@ -23,22 +24,13 @@ func sameShards(out *Tensor, in ...*Tensor) bool {
 	if !full || s.Tensor[0]/s.Shard[0]*(s.Tensor[1]/s.Shard[1]) != cores {
 		return false
 	}
-	for _, t := range in {
-		if t.kind != g.kind {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(in, func(t *Tensor) bool { return t.kind != g.kind })
 }
 
 func (c *call) hasShards(t *Tensor) bool {
 	workers := c.q.Workers()
-	for _, r := range t.sharding.Cores {
-		if !workers.Contains(r.Start) || !workers.Contains(r.End) {
-			return false
-		}
-	}
-	return true
+	outside := func(r chip.Range) bool { return !workers.Contains(r.Start) || !workers.Contains(r.End) }
+	return !slices.ContainsFunc(t.sharding.Cores, outside)
 }
 
 func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {

@@ -85,7 +85,7 @@ func (c *call) topK(a *Tensor, k int, each []*Tensor) (values, indices *Tensor, 
 		}
 		if err := c.run(topK(k, c.smallest, out, a, indices)); err != nil {
 			if second == nil {
-				err = c.discard(err, indices)
+				err = release(err, indices)
 			}
 			return err
 		}

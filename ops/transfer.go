@@ -22,7 +22,7 @@ func (d *Device) ToDevice(ctx context.Context, h *Host, l Layout, m MemoryConfig
 			return nil, err
 		}
 		if err := c.to.write(c.ctx, t, func() []byte { return t.encode(h.Data) }); err != nil {
-			return nil, c.discard(err, t)
+			return nil, release(err, t)
 		}
 		return t, nil
 	})

@@ -1,8 +1,9 @@
 package ops
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
@@ -22,8 +23,8 @@ type windows struct {
 // windows returns the windows with defaults instead of zeros.
 func (c Conv2dConfig) windows() windows {
 	one := [2]int{1, 1}
-	w := windows{batch: c.Batch, image: [2]int{c.Height, c.Width}, channels: c.In, kernel: c.Kernel, stride: orElse(c.Stride, one),
-		dilation: orElse(c.Dilation, one), padding: c.Padding, after: c.Padding}
+	w := windows{batch: c.Batch, image: [2]int{c.Height, c.Width}, channels: c.In, kernel: c.Kernel, stride: cmp.Or(c.Stride, one),
+		dilation: cmp.Or(c.Dilation, one), padding: c.Padding, after: c.Padding}
 	if e := c.Edges; e != [4]int{} {
 		w.padding, w.after, w.paddedTwice = [2]int{e[0], e[2]}, [2]int{e[1], e[3]}, c.Padding != [2]int{}
 	}
@@ -38,15 +39,16 @@ func (w *windows) paddings() any {
 	return [4]int{w.padding[0], w.after[0], w.padding[1], w.after[1]}
 }
 
-func (w *windows) positions() ([2]int, error) {
+// positions checks the windows and the images, and returns how many windows an image has.
+func (w *windows) positions(images *Tensor) ([2]int, error) {
 	var out [2]int
 	if w.paddedTwice {
 		return out, shapeError("Padding and Edges: want one of them")
 	}
 	for i, side := range []string{"height", "width"} {
-		least := min(w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i])
-		most := max(w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i], w.padding[i], w.after[i])
-		if least < 1 || min(w.padding[i], w.after[i]) < 0 || most >= 1<<16 {
+		sizes := []int{w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i]}
+		most := max(slices.Max(sizes), w.padding[i], w.after[i])
+		if slices.Min(sizes) < 1 || min(w.padding[i], w.after[i]) < 0 || most >= 1<<16 {
 			return out, shapeError("%d images with a %s of %d and %d channels, a window of %d with stride %d, padding %d and %d and dilation %d: "+
 				"want positive numbers below 65536, and no negative padding", w.batch, side, w.image[i], w.channels, w.kernel[i], w.stride[i],
 				w.padding[i], w.after[i], w.dilation[i])
@@ -62,19 +64,14 @@ func (w *windows) positions() ([2]int, error) {
 			out[i]++
 		}
 	}
+	if rows := w.batch * w.image[0] * w.image[1]; images.dims != [4]int{1, 1, rows, w.channels} {
+		return out, shapeError("images in %v: %d images of %d by %d with %d channels are [1 1 %d %d]", images.spec.Shape, w.batch,
+			w.image[0], w.image[1], w.channels, rows, w.channels)
+	}
+	if !floats(images) {
+		return out, typeError("images of %v: want BFloat16 or Float32", images.spec.DType)
+	}
 	return out, nil
-}
-
-func (w *windows) check(a *Tensor) error {
-	rows, d := w.batch*w.image[0]*w.image[1], a.dims
-	if d[0] != 1 || d[1] != 1 || d[2] != rows || d[3] != w.channels {
-		return shapeError("images in %v: %d images of %d by %d with %d channels are [1 1 %d %d]", a.spec.Shape, w.batch, w.image[0], w.image[1],
-			w.channels, rows, w.channels)
-	}
-	if !a.spec.DType.Float() {
-		return typeError("images of %v: want BFloat16 or Float32", a.spec.DType)
-	}
-	return nil
 }
 
 // slots returns how many pages of the images a core holds for a row of result tiles, as
@@ -112,13 +109,6 @@ func (w *windows) rings(a *geometry, slots int) []ring {
 	return []ring{{ceil(a.pageBytes, 64) * 64, slots}, {4 * slots, 1}}
 }
 
-func orElse(pair, other [2]int) [2]int {
-	if pair == [2]int{} {
-		return other
-	}
-	return pair
-}
-
 // Conv2dConfig describes a convolution of images. Pairs are of height and width.
 type Conv2dConfig struct {
 	Batch, Height, Width int // images
@@ -136,12 +126,12 @@ type Conv2dConfig struct {
 // channels, out channels] that [Device.Conv2d] takes, with zeros between channels of different
 // groups. The error wraps [ErrShape].
 func Conv2dWeights(h *Host, groups int) (*Host, error) {
-	if err := h.check(); err != nil {
-		return nil, fmt.Errorf("ops: conv2d weights: %w", err)
+	err := h.check()
+	if err == nil && (len(h.Shape) != 4 || groups < 1 || h.Shape[0]%groups != 0) {
+		err = shapeError("%v in %d groups: want [out, in, height, width], and as many channels out in each group", h.Shape, groups)
 	}
-	if len(h.Shape) != 4 || groups < 1 || h.Shape[0]%groups != 0 {
-		return nil, fmt.Errorf("ops: conv2d weights: %w: %v in %d groups: want [out, in, height, width], and as many channels out in each group",
-			ErrShape, h.Shape, groups)
+	if err != nil {
+		return nil, &opError{"conv2d weights", err}
 	}
 	out, in, high, wide := h.Shape[0], h.Shape[1], h.Shape[2], h.Shape[3]
 	size, each := h.DType.Size(), out/groups
@@ -189,10 +179,7 @@ func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg 
 // convolved checks a convolution's operands, and returns the positions in an image and the result's
 // spec.
 func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int) ([2]int, Spec, error) {
-	positions, err := w.positions()
-	if err == nil {
-		err = w.check(images)
-	}
+	positions, err := w.positions(images)
 	if err != nil {
 		return positions, Spec{}, err
 	}
@@ -254,17 +241,14 @@ type Pool2dConfig struct {
 // height and width are the numbers of positions.
 func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig, opts ...OpOption) (*Tensor, error) {
 	w := Conv2dConfig{Batch: cfg.Batch, Height: cfg.Height, Width: cfg.Width, In: cfg.Channels, Kernel: cfg.Kernel,
-		Stride: orElse(cfg.Stride, cfg.Kernel), Padding: cfg.Padding, Edges: cfg.Edges, Dilation: cfg.Dilation}.windows()
+		Stride: cmp.Or(cfg.Stride, cfg.Kernel), Padding: cfg.Padding, Edges: cfg.Edges, Dilation: cfg.Dilation}.windows()
 	w.ceiling = cfg.Ceil
 	args := argList{images, cfg.Batch, cfg.Height, cfg.Width, cfg.Channels, w.kernel, w.stride, w.paddings(), w.dilation}
 	if cfg.Ceil {
 		args = append(args, "ceil_mode=true")
 	}
 	return d.do(ctx, "ttnn::max_pool2d", args, func(c *call) (*Tensor, error) {
-		positions, err := w.positions()
-		if err == nil {
-			err = w.check(images)
-		}
+		positions, err := w.positions(images)
 		if err != nil {
 			return nil, err
 		}

@@ -78,6 +78,9 @@ func (p *Pipeline) compile(ctx context.Context, input []byte) error {
 func (p *Pipeline) allocate() error {
 	p.buffers = Buffers{Device: p.dev}
 	add := func(to **reprise.Buffer, c *reprise.BufferConfig, from func(reprise.BufferConfig) (*reprise.Buffer, error)) error {
+		if c == nil {
+			return nil
+		}
 		b, err := from(*c)
 		if err == nil {
 			*to = b
@@ -85,10 +88,8 @@ func (p *Pipeline) allocate() error {
 		}
 		return err
 	}
-	if p.config.Input != nil {
-		if err := add(&p.buffers.Input, p.config.Input, p.dev.NewBuffer); err != nil {
-			return err
-		}
+	if err := add(&p.buffers.Input, p.config.Input, p.dev.NewBuffer); err != nil {
+		return err
 	}
 	from := p.dev.NewBuffer
 	if p.config.Scratch > 0 {
@@ -100,10 +101,8 @@ func (p *Pipeline) allocate() error {
 		}
 		from = p.buffers.Scratch.NewBuffer
 	}
-	if p.config.L1Input != nil {
-		if err := add(&p.buffers.L1Input, p.config.L1Input, from); err != nil {
-			return err
-		}
+	if err := add(&p.buffers.L1Input, p.config.L1Input, from); err != nil {
+		return err
 	}
 	p.buffers.Outputs = make([]*reprise.Buffer, len(p.config.Outputs))
 	for i := range p.config.Outputs {

@@ -5,6 +5,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -82,9 +83,7 @@ func New(dev *reprise.Device, c Config, model Model) (*Pipeline, error) {
 	if c.Queues == 2 {
 		p.transfers = dev.Queue(1)
 	}
-	if p.config.Depth == 0 {
-		p.config.Depth = defaultDepth
-	}
+	p.config.Depth = cmp.Or(c.Depth, defaultDepth)
 	event := func(what string) *reprise.Event { return dev.NewEvent(c.Name + ": " + what) }
 	p.written, p.consumed = event("input written"), event("input consumed")
 	p.finished, p.read = event("outputs finished"), event("outputs read")

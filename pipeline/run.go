@@ -58,13 +58,14 @@ func (p *Pipeline) Enqueue(ctx context.Context, inputs ...[]byte) error {
 		return p.wrap("enqueue", fmt.Errorf("%d inputs, %d not popped, outputs for %d: %w", len(inputs), len(p.inFlight), len(p.reused),
 			ErrTooManyInputs))
 	}
-	for _, in := range inputs {
-		if _, err := p.submit(ctx, in, p.newOutputs()); err != nil {
-			_ = p.drain(ctx)
-			return p.wrap("enqueue", err)
-		}
+	var err error
+	for i := 0; i < len(inputs) && err == nil; i++ {
+		_, err = p.submit(ctx, inputs[i], p.newOutputs())
 	}
-	if err := p.readLast(ctx); err != nil {
+	if err == nil {
+		err = p.readLast(ctx)
+	}
+	if err != nil {
 		_ = p.drain(ctx)
 		return p.wrap("enqueue", err)
 	}

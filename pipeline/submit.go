@@ -50,15 +50,13 @@ func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (
 	if two {
 		do.waitPrevious(p.transfers, p.consumed)
 	}
-	do.write(p.transfers, p.target(), input)
+	do.call(func(ctx context.Context) error { return p.transfers.Write(ctx, p.target(), 0, input) })
 	if two {
 		do.record(p.transfers, p.written)
 	}
 	// Queue 1 reads the previous outputs after writing this input, so that the write needn't wait
 	// for the model, and before anything waits for p.read, since a wait means the newest recording.
-	if f := p.deferred(); f != nil && do.err == nil {
-		do.err = p.startReads(ctx, f)
-	}
+	do.call(p.readLast)
 	if two {
 		do.wait(p.ops, p.written)
 	}
@@ -70,7 +68,7 @@ func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (
 		do.waitPrevious(p.ops, p.read)
 	}
 	if p.trace != nil {
-		do.replay(p.trace)
+		do.call(p.trace.Replay)
 	} else {
 		do.run(p.ops, p.stages.Body)
 		do.call(p.stages.Run)
@@ -93,13 +91,6 @@ func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (
 	}
 	p.inFlight = append(p.inFlight, f)
 	return f, nil
-}
-
-func (p *Pipeline) deferred() *inference {
-	if n := len(p.inFlight); n > 0 && p.inFlight[n-1].deferred {
-		return p.inFlight[n-1]
-	}
-	return nil
 }
 
 func (p *Pipeline) startReads(ctx context.Context, f *inference) error {
@@ -125,9 +116,10 @@ func (p *Pipeline) startReads(ctx context.Context, f *inference) error {
 	return nil
 }
 
+// readLast reads the outputs of the last input, unless a read of them is under way.
 func (p *Pipeline) readLast(ctx context.Context) error {
-	if f := p.deferred(); f != nil {
-		return p.startReads(context.WithoutCancel(ctx), f)
+	if n := len(p.inFlight); n > 0 && p.inFlight[n-1].deferred {
+		return p.startReads(context.WithoutCancel(ctx), p.inFlight[n-1])
 	}
 	return nil
 }
@@ -173,12 +165,6 @@ func (s *script) record(q *reprise.Queue, e *reprise.Event) {
 	}
 }
 
-func (s *script) write(q *reprise.Queue, b *reprise.Buffer, data []byte) {
-	if s.err == nil {
-		s.err = q.Write(s.ctx, b, 0, data)
-	}
-}
-
 func (s *script) run(q *reprise.Queue, xs []*reprise.Executable) {
 	for _, x := range xs {
 		if s.err == nil {
@@ -190,11 +176,5 @@ func (s *script) run(q *reprise.Queue, xs []*reprise.Executable) {
 func (s *script) call(f func(context.Context) error) {
 	if s.err == nil && f != nil {
 		s.err = f(s.ctx)
-	}
-}
-
-func (s *script) replay(t *reprise.Trace) {
-	if s.err == nil {
-		s.err = t.Replay(s.ctx)
 	}
 }

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,12 +100,7 @@ type operation struct {
 // New makes a stream. The error is a *ConfigError, or of [reprise.Device.NewHostBuffer] or
 // NewBuffer.
 func New(d *reprise.Device, c Config) (*Stream, error) {
-	if c.Size == 0 {
-		c.Size = DefaultSize
-	}
-	if c.Queue == nil {
-		c.Queue = d.Queue(0)
-	}
+	c.Size, c.Queue = cmp.Or(c.Size, DefaultSize), cmp.Or(c.Queue, d.Queue(0))
 	if why := c.check(d); why != "" {
 		return nil, &ConfigError{Stream: c.Name, Why: why}
 	}

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -43,11 +44,7 @@ func writeArchive(name string, fill func(*archive) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if e := f.Close(); err == nil {
-			err = e
-		}
-	}()
+	defer func() { err = cmp.Or(err, f.Close()) }()
 	w := &archive{w: bufio.NewWriter(f), has: map[string]bool{"": true}}
 	if err := fill(w); err != nil {
 		return err

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -77,7 +78,7 @@ func (p *Program) Run(ctx context.Context) (status int, err error) {
 	}
 	// The archive is in memory twice while it is unpacked.
 	const mib = 1 << 20
-	hw.Memory = max(hw.memory(), 512+2*int(info.Size()/mib))
+	hw.Memory = max(cmp.Or(hw.Memory, defaultMemory), 512+2*int(info.Size()/mib))
 	first := "stdio,id=console,signal=off,mux=on"
 	if !p.Terminal {
 		first = "file,id=console,path=/dev/fd/3"

@@ -5,6 +5,7 @@ package vm
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,10 @@ type Result struct {
 	Load             []string // how long a load from a card takes
 }
 
-const patience = 2 * time.Minute
+const (
+	patience      = 2 * time.Minute
+	defaultMemory = 1024 // MiB
+)
 
 // ErrBoot is wrapped by the error of a machine that stopped before its program's end.
 var ErrBoot = errors.New("the machine did not get to its end")
@@ -68,7 +72,7 @@ func (h *Hardware) Arguments(initial string) []string {
 }
 
 func (h *Hardware) arguments(initial, kernel string, serial ...string) []string {
-	memory := h.memory()
+	memory := cmp.Or(h.Memory, defaultMemory)
 	accel := "tcg"
 	if h.Accelerate {
 		accel = "kvm:tcg"
@@ -104,13 +108,6 @@ func (h *Hardware) arguments(initial, kernel string, serial ...string) []string 
 				patience.Milliseconds()))
 	}
 	return args
-}
-
-func (h *Hardware) memory() int {
-	if h.Memory == 0 {
-		return 1024
-	}
-	return h.Memory
 }
 
 // Run waits until the machine is off. The error wraps ErrBoot if that was before the end, or

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func (f *finder) device(ctx context.Context, d *kmd.Device) ([]tile, error) {
 	if v, err := d.Telemetry(ctx); err == nil {
 		hi, _ := v.Value(chip.TagBoardIDHigh)
 		lo, _ := v.Value(chip.TagBoardIDLow)
-		c.Serial = fmt.Sprintf("%08X%08X", hi, lo)
+		c.Serial = asicID{hi, lo}.asic()
 		if n, ok := v.Value(chip.TagASICLocation); ok {
 			c.Location = int(n)
 		}
@@ -84,10 +85,7 @@ func (f *finder) device(ctx context.Context, d *kmd.Device) ([]tile, error) {
 			return nil, err
 		}
 		t, err := readTile(d.Arch(), func(addr uint64) (uint32, error) { return w.Load32(addr), w.Err() })
-		if cerr := w.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
+		if err = cmp.Or(err, w.Close()); err != nil {
 			return nil, err
 		}
 		t.xy = xy

@@ -81,6 +81,6 @@ func readTile(a chip.Arch, load func(addr uint64) (uint32, error)) (t tile, err 
 	near, far := word(blackholeLocal), word(blackholeRemote)
 	t.location, t.peerLocation = int(near>>8&0xFF), int(far>>8&0xFF)
 	t.peerChannel = int(far >> 16 & 0xFF)
-	t.peerSerial = fmt.Sprintf("%08X%08X", word(blackholeRemote+4), word(blackholeRemote+8))
+	t.peerSerial = asicID{word(blackholeRemote + 4), word(blackholeRemote + 8)}.asic()
 	return t, err
 }

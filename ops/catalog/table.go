@@ -22,10 +22,14 @@ var (
 	usual = []Content{Result, Left, Left, Left}
 )
 
+func usualEngine(name string, exact ...int) *Engine {
+	return &Engine{Name: name, Types: floats, Buffers: usual, Exact: exact}
+}
+
 // The indices of circular buffers are in ops/kernels/blocks.h, rows.h, transposed.h and
 // attention.h.
 var (
-	binary = &Engine{Name: "binary", Types: floats, Buffers: usual, Exact: []int{1, 2}}
+	binary = usualEngine("binary", 1, 2)
 	unary  = &Engine{Name: "unary", Types: floats, Buffers: usual, Exact: []int{1, 2}, Functions: []string{
 		"abs", "ceil", "exp", "floor", "frac", "gelu", "log", "negative", "recip", "relu", "round", "rsqrt", "sigmoid", "sign", "silu", "sqrt",
 		"square", "tanh", "trunc",
@@ -57,7 +61,7 @@ var (
 	}}
 	Conv2d    = &Program{Title: "conv2d", Reader: "conv_reader", Engine: matmul, Result: FloatTiles}
 	MaxPool2d = &Program{Title: "max_pool2d", Reader: "pool_reader", Result: FloatTiles,
-		Engine: &Engine{Name: "pool", Types: floats, Buffers: usual, Exact: []int{1, 2}}}
+		Engine: usualEngine("pool", 1, 2)}
 
 	BinaryTiles    = &Program{Reader: tileReader, Engine: binary}
 	BinaryElements = &Program{Reader: elementReader, Engine: binary, Writer: pageWriter}
@@ -67,12 +71,10 @@ var (
 	UnaryInShards  = &Program{Reader: shardTiles, Engine: unary}
 	Elementwise    = &Program{Reader: "elementwise"}
 	Shards         = &Program{Reader: "shards"}
-	Where          = &Program{Reader: tileReader, Result: FloatTiles,
-		Engine: &Engine{Name: "where", Types: floats, Buffers: usual, Exact: []int{1, 2, 3}}}
+	Where          = &Program{Reader: tileReader, Result: FloatTiles, Engine: usualEngine("where", 1, 2, 3)}
 
-	Reduce = &Program{Reader: "reduce_reader", Result: FloatTiles, Engine: &Engine{Name: "reduce", Types: floats, Buffers: usual}}
-	Fold   = &Program{Reader: "fold_reader", Result: FloatTiles,
-		Engine: &Engine{Name: "fold", Types: floats, Buffers: usual, Exact: []int{1, 2}}}
+	Reduce  = &Program{Reader: "reduce_reader", Result: FloatTiles, Engine: usualEngine("reduce")}
+	Fold    = &Program{Reader: "fold_reader", Result: FloatTiles, Engine: usualEngine("fold", 1, 2)}
 	Softmax = &Program{Reader: "row_reader", Result: FloatTiles, Engine: &Engine{
 		Name: "softmax", Types: floats, Unpacked: []int{4, 5, 6}, Exact: []int{1, 2, 3},
 		Buffers: []Content{Result, Left, Left, Left, Wide, Wide, Wide},
@@ -86,8 +88,7 @@ var (
 			Result, Left, Left, Left, Left, Left, Wide, Left, Wide, Wide, Wide, Wide, Wide, Wide, // scores and sums in fp32
 		},
 	}}
-	Rotary = &Program{Reader: "rotary_reader", Result: FloatTiles,
-		Engine: &Engine{Name: "rotary", Types: floats, Buffers: usual, Exact: []int{1, 2}}}
+	Rotary      = &Program{Reader: "rotary_reader", Result: FloatTiles, Engine: usualEngine("rotary", 1, 2)}
 	UpdateCache = &Program{Reader: "update_cache"}
 	FillCache   = &Program{Reader: "fill_cache"}
 
@@ -103,7 +104,7 @@ var (
 	Dequantize = &Program{Reader: tileReader, Result: EngineTiles, Engine: &Engine{
 		Name: "dequantize", Buffers: usual, Exact: []int{1, 2}, Types: []Types{{int32s, int32s, bf16}, {int32s, int32s, fp32}},
 	}}
-	Rand = &Program{Reader: "no_reader", Result: FloatTiles, Engine: &Engine{Name: "rand", Types: floats, Buffers: usual}}
+	Rand = &Program{Reader: "no_reader", Result: FloatTiles, Engine: usualEngine("rand")}
 
 	Embedding = &Program{Reader: "embedding"}
 	ArgMax    = &Program{Reader: "argmax"}

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,10 +39,7 @@ func list[T any](s []T) []T {
 
 // MarshalJSON writes the nodes as an array, in the graph's format or Format2026v2.
 func (g *Graph) MarshalJSON() ([]byte, error) {
-	format := g.Format
-	if format == 0 {
-		format = Format2026v2
-	}
+	format := cmp.Or(g.Format, Format2026v2)
 	out := make([]any, len(g.Nodes))
 	for i := range g.Nodes {
 		out[i] = wire(format, &g.Nodes[i])

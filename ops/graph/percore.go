@@ -1,6 +1,9 @@
 package graph
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // CoreUse is the most L1 in use on one core, in bytes, at different times.
 type CoreUse struct {
@@ -159,10 +162,7 @@ func SizeOnCore(allocation *Node, cores int) int64 {
 	if bank := p.Size(ParamMaxPerBank); bank > 0 {
 		return bank
 	}
-	size, page, n := p.Size(ParamSize), p.Size(ParamPageSize), p.Size(ParamNumCores)
-	if n == 0 {
-		n = int64(cores)
-	}
+	size, page, n := p.Size(ParamSize), p.Size(ParamPageSize), cmp.Or(p.Size(ParamNumCores), int64(cores))
 	if page <= 0 || n <= 0 {
 		return size
 	}

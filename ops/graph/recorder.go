@@ -379,11 +379,8 @@ func (r *Recorder) reportLocked() *Report {
 }
 
 // allocated returns the allocated buffers in the order of their IDs.
-func (r *Recorder) allocated() (out []*Buffer) {
-	for _, id := range slices.Sorted(maps.Keys(r.live)) {
-		out = append(out, r.live[id])
-	}
-	return out
+func (r *Recorder) allocated() []*Buffer {
+	return slices.SortedFunc(maps.Values(r.live), func(a, b *Buffer) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // Details are what a capture records beside operations and memory, as TT-NN's enable_stack_traces

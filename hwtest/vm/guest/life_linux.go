@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,12 +35,7 @@ func nodes() []string {
 	if err != nil {
 		return nil
 	}
-	slices.SortFunc(l, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return strings.Compare(a, b)
-	})
+	slices.SortFunc(l, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
 	return l
 }
 

@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -65,9 +66,7 @@ var started atomic.Bool
 // Open returns an error and MPI goes on starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads,
 // a *hosts.LostError or an *Error.
 func Open(ctx context.Context, o Options) (*Engine, error) {
-	if o.Library == "" {
-		o.Library = defaultLibrary
-	}
+	o.Library = cmp.Or(o.Library, defaultLibrary)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("mpi: open: %w", err)
 	}
@@ -120,9 +119,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 }
 
 func newEngine(c communicator, pace dispatch.Pace) (*Engine, error) {
-	if pace.Spin == 0 {
-		pace.Spin = defaultSpin
-	}
+	pace.Spin = cmp.Or(pace.Spin, defaultSpin)
 	frames, err := c.alloc(frameSize * (c.size() + 1))
 	if err != nil {
 		return nil, fmt.Errorf("memory for %d hosts: %w", c.size(), err)

@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -36,9 +37,7 @@ func appPage(name string, r *graph.Report) ([]byte, error) {
 	}
 	read := func(path string) string {
 		b, e := app.ReadFile("app/" + path)
-		if e != nil && err == nil {
-			err = e
-		}
+		err = cmp.Or(err, e)
 		return string(b)
 	}
 	var script strings.Builder
@@ -51,11 +50,10 @@ func appPage(name string, r *graph.Report) ([]byte, error) {
 		Report, Plot, Layout, Script template.JS
 	}{name, template.CSS(read("lib/uPlot.min.css")), template.CSS(read("app.css")), template.JS(doc),
 		template.JS(read("lib/uPlot.iife.min.js")), template.JS(read("lib/dagre.min.js")), template.JS(script.String())}
-	text := read("index.html")
 	if err != nil {
 		return nil, err
 	}
-	t, err := template.New("app").Parse(text)
+	t, err := template.ParseFS(app, "app/index.html")
 	if err != nil {
 		return nil, err
 	}
