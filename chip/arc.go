@@ -11,16 +11,11 @@ type ARCParams struct {
 
 	// Offsets in the reset unit.
 	Scratch         uint32 // SCRATCH_0; _n is 4*n after it
-	ScratchRAM      uint32 // Blackhole: SCRATCH_RAM_0; NoRegister on Wormhole
 	MiscControl     uint32 // Wormhole: bit 16 rings the firmware after a message; Blackhole: also its message queue
 	TelemetryTable  uint32
 	TelemetryValues uint32
-	QueueControl    uint32 // has the address of the message queue control block, 0 = none
-	RefClockLow     uint32 // 27 MHz counter
-	RefClockHigh    uint32
 	NIU             [2]uint32 // APB offsets of the tile's network interfaces
 
-	MSIFIFO     uint64 // NoC address whose store starts the message queue (Blackhole), else 0
 	PointerBase uint64 // added to telemetry and queue pointers to make NoC addresses
 }
 
@@ -54,9 +49,8 @@ const (
 
 // Wormhole's message protocol in the scratch registers.
 const (
-	ARCMessagePresent = 0xAA00     // or-ed with the code in SCRATCH_5
-	ARCMiscControlIRQ = 1 << 16    // in MiscControl
-	ARCInitDone       = 0xC0DE0001 // post code in SCRATCH_0
+	ARCMessagePresent = 0xAA00  // or-ed with the code in SCRATCH_5
+	ARCMiscControlIRQ = 1 << 16 // in MiscControl
 )
 
 // TelemetryTag names a telemetry value (tt-umd device/api/umd/device/types/telemetry.hpp, tt-kmd
@@ -108,8 +102,7 @@ const (
 func wormholeARC() ARCParams {
 	return ARCParams{
 		APB: 0x8_8000_0000, CSM: 0x8_1000_0000, ResetUnit: 0x8_8003_0000,
-		ScratchRAM:     NoRegister,
-		TelemetryTable: 0x1D0, TelemetryValues: 0x1D4, QueueControl: 0x1D8,
+		TelemetryTable: 0x1D0, TelemetryValues: 0x1D4,
 		PointerBase: 0x8_0000_0000,
 	}
 }
@@ -117,8 +110,6 @@ func wormholeARC() ARCParams {
 func blackholeARC() ARCParams {
 	return ARCParams{
 		APB: 0x8000_0000, CSM: 0x1000_0000, ResetUnit: 0x8003_0000,
-		ScratchRAM:     0x400,
-		TelemetryTable: 0x400 + 4*13, TelemetryValues: 0x400 + 4*12, QueueControl: 0x400 + 4*11,
-		MSIFIFO: 0x800B_0000,
+		TelemetryTable: 0x400 + 4*13, TelemetryValues: 0x400 + 4*12, // in SCRATCH_RAM, from 0x400 on
 	}
 }
