@@ -14,8 +14,6 @@ type ARCParams struct {
 	MiscControl     uint32 // Wormhole: bit 16 rings the firmware after a message; Blackhole: also its message queue
 	TelemetryTable  uint32
 	TelemetryValues uint32
-	RefClockLow     uint32 // 27 MHz counter
-	RefClockHigh    uint32
 	NIU             [2]uint32 // APB offsets of the tile's network interfaces
 
 	PointerBase uint64 // added to telemetry and queue pointers to make NoC addresses
@@ -112,6 +110,6 @@ func wormholeARC() ARCParams {
 func blackholeARC() ARCParams {
 	return ARCParams{
 		APB: 0x8000_0000, CSM: 0x1000_0000, ResetUnit: 0x8003_0000,
-		TelemetryTable: 0x400 + 4*13, TelemetryValues: 0x400 + 4*12,
+		TelemetryTable: 0x400 + 4*13, TelemetryValues: 0x400 + 4*12, // in SCRATCH_RAM, from 0x400 on
 	}
 }

@@ -46,7 +46,6 @@ type Params struct {
 	TRISCResetPCOverride uint32
 	// NCRISCResetPCOverride does for NCRISC, by bit 0.
 	NCRISCResetPCOverride uint32
-	TensixConfig          uint32
 
 	// MulticastSkipColumns and MulticastSkipRows have a bit for every raw NoC 0 column and row
 	// without Tensix tiles, which routers leave out of multicasts.
@@ -102,10 +101,8 @@ type BARParams struct {
 // DebugRegs are addresses of debug and status registers of a Tensix tile (tt-isa-documentation
 // WormholeB0/TensixTile/DebugTimestamper.md, BlackholeA0/TensixTile/SoftReset.md).
 type DebugRegs struct {
-	Base                 uint32
-	WallClockLow         uint32 // reading latches the high half
-	WallClockHigh        uint32
-	WallClockHighLatched uint32 // at the last read of the low half
+	WallClockLow  uint32 // reading latches the high half
+	WallClockHigh uint32
 }
 
 // Params returns a copy of the architecture's constants, nil for none. Don't call it on a hot path.
@@ -120,18 +117,18 @@ func (a Arch) Params() *Params {
 		return nil
 	}
 	p.Arch, p.GridHeight = a, 12
-	p.LocalRAM, p.TensixConfig = 0xFFB00000, 0xFFEF0000
+	p.LocalRAM = 0xFFB00000
 	p.SoftReset, p.ResetAll, p.ResetAllButBRISC = 0xFFB121B0, 0x47800, 0x47000
 	p.ResetPC = [NumProcessors]uint32{0, 0x12000, 0x6000, 0xA000, 0xE000}
 	p.PCI.Vendor, p.PCI.Class, p.PCI.IATURegions, p.PCI.IATUStride = 0x1E52, 0x120000, 16, 0x200
 	p.BAR.WindowRegs, p.BAR.ARCCSM, p.BAR.ARCAPB = 0x1FC00000, 0x1FE80000, 0x1FF00000
 	p.NIU.common()
-	p.ARC.CSMSize, p.ARC.Scratch, p.ARC.MiscControl, p.ARC.RefClockLow, p.ARC.RefClockHigh = 512<<10, 0x60, 0x100, 0xE0, 0xE4
+	p.ARC.CSMSize, p.ARC.Scratch, p.ARC.MiscControl = 512<<10, 0x60, 0x100
 	p.ARC.NIU = [2]uint32{0x50000, 0x58000}
 	t := &p.Stream
-	t.Base, t.Stride, t.Count, t.EthernetCount, t.FirstDispatch = 0xFFB40000, 0x1000, 64, 32, 48
+	t.Base, t.Stride, t.Count, t.FirstDispatch = 0xFFB40000, 0x1000, 64, 48
 	d := &p.Debug
-	d.Base, d.WallClockLow, d.WallClockHigh, d.WallClockHighLatched = 0xFFB12000, 0xFFB121F0, 0xFFB121F4, 0xFFB121F8
+	d.WallClockLow, d.WallClockHigh = 0xFFB121F0, 0xFFB121F4
 	return p
 }
 

@@ -23,7 +23,6 @@ type StreamParams struct {
 	Base          uint32 // address of stream 0
 	Stride        uint32
 	Count         int
-	EthernetCount int
 	FirstDispatch int // first stream of a dispatch core that counts workers' completions
 	FirstCB       int // of circular buffer 0
 	offset        [numStreamRegs]uint32

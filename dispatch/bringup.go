@@ -65,26 +65,27 @@ func ownFirmware(arch chip.Arch) (*Firmware, error) {
 	return f, nil
 }
 
+func (f *Firmware) refuse(format string, a ...any) error {
+	return &FirmwareError{Revision: f.Layout.Revision, Why: fmt.Sprintf(format, a...)}
+}
+
 func (f *Firmware) check(ch *chip.Chip, workers int) error {
-	refuse := func(format string, a ...any) error {
-		return &FirmwareError{Revision: f.Layout.Revision, Why: fmt.Sprintf(format, a...)}
-	}
 	if f.Layout.Arch != ch.Arch() {
-		return refuse("it is for %v, the chip is a %v: give firmware of that architecture", f.Layout.Arch, ch.Arch())
+		return f.refuse("it is for %v, the chip is a %v: give firmware of that architecture", f.Layout.Arch, ch.Arch())
 	}
 	if n := len(ch.DRAMBanks()); f.DRAMBanks != 0 && f.DRAMBanks != n {
-		return refuse("it was compiled for %d DRAM banks, the chip has %d: build it on a machine with this kind of card", f.DRAMBanks, n)
+		return f.refuse("it was compiled for %d DRAM banks, the chip has %d: build it on a machine with this kind of card", f.DRAMBanks, n)
 	}
 	if f.L1Banks != 0 && f.L1Banks != workers {
-		return refuse("it was compiled for %d L1 banks, one for each worker, the chip has %d: build it on a machine with this kind of card",
+		return f.refuse("it was compiled for %d L1 banks, one for each worker, the chip has %d: build it on a machine with this kind of card",
 			f.L1Banks, workers)
 	}
 	if n := f.Layout.L1.LaunchEntries; n != program.LaunchEntries {
-		return refuse("it has %d launch messages, this runtime uses %d", n, program.LaunchEntries)
+		return f.refuse("it has %d launch messages, this runtime uses %d", n, program.LaunchEntries)
 	}
 	for p := range f.Segments {
 		if len(f.Segments[p]) == 0 {
-			return refuse("it has none for %v", chip.Processor(p))
+			return f.refuse("it has none for %v", chip.Processor(p))
 		}
 		for _, s := range f.Segments[p] {
 			if _, err := f.place(chip.Processor(p), &s); err != nil {
@@ -101,13 +102,11 @@ func (f *Firmware) place(p chip.Processor, s *Segment) (uint32, error) {
 	if s.Addr >= params.LocalRAM {
 		start, size, to = params.LocalRAM, params.LocalRAMSize[p], l.Boot.Scratch[p]
 		if to == 0 {
-			return 0, &FirmwareError{Revision: l.Revision,
-				Why: fmt.Sprintf("%v has initial data of local RAM, for which this revision has no place", p)}
+			return 0, f.refuse("%v has initial data of local RAM, for which this revision has no place", p)
 		}
 	}
 	if s.Addr < start || s.Addr-start > size || uint32(len(s.Data)) > size-(s.Addr-start) {
-		return 0, &FirmwareError{Revision: l.Revision, Why: fmt.Sprintf("%v has %d B at %#x, its place is %#x..%#x", p, len(s.Data), s.Addr,
-			start, start+size)}
+		return 0, f.refuse("%v has %d B at %#x, its place is %#x..%#x", p, len(s.Data), s.Addr, start, start+size)
 	}
 	return to + s.Addr - start, nil
 }

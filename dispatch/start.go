@@ -120,17 +120,19 @@ func (q *Queue) startCores(out outside, preXY, coreXY chip.XY) error {
 	coreSems := semaphores{ctl.DispatchPublished: 0, ctl.SubordinatePublished: 0}
 	preSems := semaphores{ctl.DispatchCredits: ctl.DispatchPages, ctl.SubordinateCredits: ctl.SubordinatePages, ctl.Sync: 0}
 
-	if err := d.write(q.tiles.dispatch, ctl.EdgeWord[0], make([]byte, ctl.End()-ctl.EdgeWord[0])); err != nil {
-		return fmt.Errorf("start core %v: %w", q.tiles.dispatch, err)
-	}
-	if ctl.Loops != 0 {
-		if err := d.write(q.tiles.prefetch, ctl.Loops, make([]byte, memmap.LoopsSize)); err != nil {
-			return fmt.Errorf("start core %v: %w", q.tiles.prefetch, err)
+	for _, zeros := range []struct {
+		core     chip.Core
+		at, size uint32
+	}{
+		{q.tiles.dispatch, ctl.EdgeWord[0], ctl.End() - ctl.EdgeWord[0]},
+		{q.tiles.prefetch, ctl.Loops, memmap.LoopsSize},
+		{q.tiles.dispatch, ctl.Times, memmap.TimesSize},
+	} {
+		if zeros.at == 0 {
+			continue
 		}
-	}
-	if ctl.Times != 0 {
-		if err := d.write(q.tiles.dispatch, ctl.Times, make([]byte, memmap.TimesSize)); err != nil {
-			return fmt.Errorf("start core %v: %w", q.tiles.dispatch, err)
+		if err := d.write(zeros.core, zeros.at, make([]byte, zeros.size)); err != nil {
+			return fmt.Errorf("start core %v: %w", zeros.core, err)
 		}
 	}
 	for _, c := range []struct {

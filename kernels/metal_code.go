@@ -9,7 +9,6 @@ import (
 
 const (
 	opLoad   = 0x03
-	opFence  = 0x0F
 	opImm    = 0x13
 	opAUIPC  = 0x17
 	opStore  = 0x23

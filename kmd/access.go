@@ -31,22 +31,14 @@ func (e *accessError) Unwrap() error {
 	return ErrMisaligned
 }
 
-// loadable and storable take a power of two, and record a refused access.
-func (w *Window) loadable(off, n uint64) bool {
-	if w.storable(off, n) && !w.writeOnly.Load() {
-		return true
-	}
-	w.refuse(off, n, false, true)
-	return false
+// aligned takes a power of two.
+func (w *Window) aligned(off uint64, width int) bool {
+	return off&uint64(width-1) == 0 && off < w.size && !w.closed.Load()
 }
 
-func (w *Window) storable(off, n uint64) bool {
-	return off&(n-1) == 0 && off < w.size && !w.closed.Load()
-}
-
-func (w *Window) refuse(off, n uint64, store, loads bool) {
+func (w *Window) refuse(off uint64, n int, store, loads bool) {
 	multi := loads && w.writeOnly.Load()
-	w.fault.CompareAndSwap(nil, &accessError{off, n, w.size, w.name, w.closed.Load(), store, multi})
+	w.fault.CompareAndSwap(nil, &accessError{off, uint64(n), w.size, w.name, w.closed.Load(), store, multi})
 }
 
 // Err returns the error of the first refused access, or nil. It matches ErrMisaligned,
@@ -59,95 +51,43 @@ func (w *Window) Err() error {
 }
 
 // Load8 loads one byte.
-func (w *Window) Load8(off uint64) uint8 {
-	if !w.loadable(off, 1) {
-		return 0xFF
-	}
-	if w.io != nil {
-		return uint8(w.io.Load(off, 1))
-	}
-	return load8(w.mem.at(off))
-}
+func (w *Window) Load8(off uint64) uint8 { return uint8(w.load(off, 1)) }
 
 // Load16 loads at a multiple of 2.
-func (w *Window) Load16(off uint64) uint16 {
-	if !w.loadable(off, 2) {
-		return 0xFFFF
-	}
-	if w.io != nil {
-		return uint16(w.io.Load(off, 2))
-	}
-	return load16(w.mem.at(off))
-}
+func (w *Window) Load16(off uint64) uint16 { return uint16(w.load(off, 2)) }
 
 // Load32 loads at a multiple of 4.
-func (w *Window) Load32(off uint64) uint32 {
-	if !w.loadable(off, 4) {
-		return allOnes
-	}
-	if w.io != nil {
-		return uint32(w.io.Load(off, 4))
-	}
-	return load32(w.mem.at(off))
-}
+func (w *Window) Load32(off uint64) uint32 { return uint32(w.load(off, 4)) }
 
 // Load64 loads at a multiple of 8.
-func (w *Window) Load64(off uint64) uint64 {
-	if !w.loadable(off, 8) {
+func (w *Window) Load64(off uint64) uint64 { return w.load(off, 8) }
+
+func (w *Window) load(off uint64, width int) uint64 {
+	if !w.aligned(off, width) || w.writeOnly.Load() {
+		w.refuse(off, width, false, true)
 		return 1<<64 - 1
 	}
-	if w.io != nil {
-		return w.io.Load(off, 8)
-	}
-	return load64(w.mem.at(off))
+	return w.io.Load(off, width)
 }
 
 // Store8 stores one byte.
-func (w *Window) Store8(off uint64, v uint8) {
-	switch {
-	case !w.storable(off, 1):
-		w.refuse(off, 1, true, false)
-	case w.io != nil:
-		w.io.Store(off, 1, uint64(v))
-	default:
-		store8(w.mem.at(off), v)
-	}
-}
+func (w *Window) Store8(off uint64, v uint8) { w.store(off, 1, uint64(v)) }
 
 // Store16 stores at a multiple of 2.
-func (w *Window) Store16(off uint64, v uint16) {
-	switch {
-	case !w.storable(off, 2):
-		w.refuse(off, 2, true, false)
-	case w.io != nil:
-		w.io.Store(off, 2, uint64(v))
-	default:
-		store16(w.mem.at(off), v)
-	}
-}
+func (w *Window) Store16(off uint64, v uint16) { w.store(off, 2, uint64(v)) }
 
 // Store32 stores at a multiple of 4.
-func (w *Window) Store32(off uint64, v uint32) {
-	switch {
-	case !w.storable(off, 4):
-		w.refuse(off, 4, true, false)
-	case w.io != nil:
-		w.io.Store(off, 4, uint64(v))
-	default:
-		store32(w.mem.at(off), v)
-	}
-}
+func (w *Window) Store32(off uint64, v uint32) { w.store(off, 4, uint64(v)) }
 
 // Store64 stores at a multiple of 8.
-func (w *Window) Store64(off uint64, v uint64) {
-	switch {
-	case !w.storable(off, 8):
-		w.refuse(off, 8, true, false)
-	case w.io != nil:
-		w.io.Store(off, 8, v)
-	default:
-		store64(w.mem.at(off), v)
+func (w *Window) Store64(off uint64, v uint64) { w.store(off, 8, v) }
+
+func (w *Window) store(off uint64, width int, v uint64) {
+	if !w.aligned(off, width) {
+		w.refuse(off, width, true, false)
+		return
 	}
+	w.io.Store(off, width, v)
 }
 
 // Read copies from L1 or DRAM, not registers, in loads of 4 and 8 bytes.
@@ -158,22 +98,14 @@ func (w *Window) Read(off uint64, p []byte) {
 		}
 		return
 	}
-	if w.io != nil {
-		w.io.Read(off, p)
-		return
-	}
-	w.mem.read(off, p)
+	w.io.Read(off, p)
 }
 
 // Write stores every byte once, in ascending order, by aligned stores of 4 and 8 bytes. Partial
 // words at the edges are read and written back, not atomically; a multicast window can't have them.
 func (w *Window) Write(off uint64, p []byte) {
-	switch {
-	case !w.span(off, len(p), true):
-	case w.io != nil:
+	if w.span(off, len(p), true) {
 		w.io.Write(off, p)
-	default:
-		w.mem.write(off, p)
 	}
 }
 
@@ -182,7 +114,7 @@ func (w *Window) span(off uint64, n int, store bool) bool {
 		(!w.writeOnly.Load() || store && off&3 == 0 && n&3 == 0) {
 		return true
 	}
-	w.refuse(off, uint64(n), store, true)
+	w.refuse(off, n, store, true)
 	return false
 }
 

@@ -3,35 +3,29 @@ package kmd
 import "github.com/reprise-tt/reprise/internal/seam"
 
 // Accesses returns a mapping of a BAR as a seam.MMIO, for recorders and observers.
-func Accesses(mem []byte) seam.MMIO { return barMemory{deviceMemoryOf(mem)} }
+func Accesses(mem []byte) seam.MMIO { return deviceMemoryOf(mem) }
 
-type barMemory struct{ deviceMemory }
-
-func (b barMemory) Load(off uint64, width int) uint64 {
+func (d deviceMemory) Load(off uint64, width int) uint64 {
 	switch width {
 	case 1:
-		return uint64(load8(b.at(off)))
+		return uint64(load8(d.at(off)))
 	case 2:
-		return uint64(load16(b.at(off)))
+		return uint64(load16(d.at(off)))
 	case 4:
-		return uint64(load32(b.at(off)))
+		return uint64(load32(d.at(off)))
 	}
-	return load64(b.at(off))
+	return load64(d.at(off))
 }
 
-func (b barMemory) Store(off uint64, width int, v uint64) {
+func (d deviceMemory) Store(off uint64, width int, v uint64) {
 	switch width {
 	case 1:
-		store8(b.at(off), uint8(v))
+		store8(d.at(off), uint8(v))
 	case 2:
-		store16(b.at(off), uint16(v))
+		store16(d.at(off), uint16(v))
 	case 4:
-		store32(b.at(off), uint32(v))
+		store32(d.at(off), uint32(v))
 	default:
-		store64(b.at(off), v)
+		store64(d.at(off), v)
 	}
 }
-
-func (b barMemory) Read(off uint64, p []byte) { b.read(off, p) }
-
-func (b barMemory) Write(off uint64, p []byte) { b.write(off, p) }

@@ -65,11 +65,6 @@ type Version struct{ Major, Minor, Patch uint8 }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-// AtLeast reports whether v is major.minor.0 or newer.
-func (v Version) AtLeast(major, minor uint8) bool {
-	return v.Major > major || v.Major == major && v.Minor >= minor
-}
-
 // BDF returns the PCI address in the usual form, "0000:01:00.0".
 func (i Info) BDF() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%d", i.Domain, i.Bus, i.Slot, i.Function)
@@ -164,10 +159,8 @@ func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File,
 		if noWait {
 			return nil, fmt.Errorf("%w: a process holds the device exclusively (%w)", ErrBusy, err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: another process holds the device exclusively: %w", ErrBusy, ctx.Err())
-		case <-time.After(busyPoll):
+		if err := sleep(ctx, busyPoll); err != nil {
+			return nil, fmt.Errorf("%w: another process holds the device exclusively: %w", ErrBusy, err)
 		}
 	}
 }
@@ -329,16 +322,12 @@ func (d *Device) nodeID() (v uint32, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, m.Unmap()) }()
-	size := hostPage()
-	if m.IO != nil {
-		size = 0
+	io, size := m.IO, uint64(0)
+	if io == nil {
+		io, size = deviceMemoryOf(m.Mem), hostPage()
 	}
 	err = d.guard(addressOf(m.Mem), size, func() error {
-		if m.IO != nil {
-			v = uint32(m.IO.Load(reg-page, 4))
-		} else {
-			v = load32(deviceMemoryOf(m.Mem).at(reg - page))
-		}
+		v = uint32(io.Load(reg-page, 4))
 		return nil
 	})
 	return v, err

@@ -80,14 +80,14 @@ func (x *examination) fail(name string, err error) {
 func (x *examination) machine() {
 	cards := x.s.PCICards()
 	v := x.s.DriverVersion()
-	switch {
-	case v != "":
+	if v != "" {
 		x.ok("driver", "tt-kmd "+v+" is loaded")
-	case len(cards) > 0:
-		x.add("driver", StatusFailed, fmt.Sprintf("not loaded; the cards at %s wait for it", strings.Join(cards, ", ")),
-			"sudo modprobe tenstorrent (package tenstorrent-dkms)")
-	default:
-		x.add("driver", StatusFailed, "not loaded", "sudo modprobe tenstorrent (package tenstorrent-dkms)")
+	} else {
+		found := "not loaded"
+		if len(cards) > 0 {
+			found += fmt.Sprintf("; the cards at %s wait for it", strings.Join(cards, ", "))
+		}
+		x.add("driver", StatusFailed, found, "sudo modprobe tenstorrent (package tenstorrent-dkms)")
 	}
 	slots, _ := x.s.slots() // Diagnose reports the error
 	unbound := slices.DeleteFunc(slices.Clone(cards), func(bdf string) bool {

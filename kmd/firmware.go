@@ -184,10 +184,8 @@ func (d *Device) poll(ctx context.Context, done func() (bool, error)) error {
 		if ok || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: no answer: %w", ErrFirmware, ctx.Err())
-		case <-time.After(firmwarePoll):
+		if err := sleep(ctx, firmwarePoll); err != nil {
+			return fmt.Errorf("%w: no answer: %w", ErrFirmware, err)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (d *Device) lostBy(recovered any, at, size uint64) error {
 func (d *Device) faulted(addr uint64) bool {
 	d.mu.Lock()
 	for w := range d.windows {
-		if w.io == nil && addr >= w.addr && addr < w.addr+w.size {
+		if w.addr != 0 && addr >= w.addr && addr < w.addr+w.size {
 			d.mu.Unlock()
 			return true
 		}

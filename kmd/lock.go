@@ -105,10 +105,8 @@ func (d *Device) lock(ctx context.Context, i LockIndex) error {
 		if err != nil || v == 1 {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: another user holds %s%s: %w", ErrBusy, i, d.otherHolders(), ctx.Err())
-		case <-time.After(lockPoll):
+		if err := sleep(ctx, lockPoll); err != nil {
+			return fmt.Errorf("%w: another user holds %s%s: %w", ErrBusy, i, d.otherHolders(), err)
 		}
 	}
 }

@@ -84,12 +84,12 @@ func TestBulkCopies(t *testing.T) {
 		want := bytes.Clone(mem)
 		p := source[skew:][:n]
 		copy(want[off:], p)
-		d.write(uint64(off), p)
+		d.Write(uint64(off), p)
 		if !bytes.Equal(mem, want) {
 			t.Fatalf("write of %d bytes at %d from +%d is wrong", n, off, skew)
 		}
 		clear(source)
-		d.read(uint64(off), p)
+		d.Read(uint64(off), p)
 		if !bytes.Equal(p, want[off:][:n]) {
 			t.Fatalf("read of %d bytes at %d to +%d is wrong", n, off, skew)
 		}
@@ -115,7 +115,7 @@ func BenchmarkBulkCopy4KiB(b *testing.B) {
 	d := deviceMemoryOf(mem)
 	b.SetBytes(4096)
 	for b.Loop() {
-		d.write(0, src)
+		d.Write(0, src)
 	}
 }
 

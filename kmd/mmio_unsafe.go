@@ -54,7 +54,7 @@ func deviceMemoryOf(mem []byte) deviceMemory {
 
 func (d deviceMemory) at(off uint64) unsafe.Pointer { return unsafe.Add(d.base, off) }
 
-func (d deviceMemory) read(off uint64, p []byte) {
+func (d deviceMemory) Read(off uint64, p []byte) {
 	if lead := off & 3; lead != 0 && len(p) > 0 {
 		w := load32(d.at(off - lead))
 		n := min(4-int(lead), len(p))
@@ -75,8 +75,8 @@ func (d deviceMemory) read(off uint64, p []byte) {
 	}
 }
 
-// write merges partial words at the edges, not atomically, as every Tenstorrent host library does.
-func (d deviceMemory) write(off uint64, p []byte) {
+// Write merges partial words at the edges, not atomically, as every Tenstorrent host library does.
+func (d deviceMemory) Write(off uint64, p []byte) {
 	if lead := off & 3; lead != 0 && len(p) > 0 {
 		n := min(4-int(lead), len(p))
 		d.merge(off-lead, int(lead), p[:n])

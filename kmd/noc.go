@@ -82,11 +82,9 @@ func (d *Device) smcMessage(ctx context.Context, request [8]uint32) (answer [8]u
 		case !errors.Is(err, syscall.EAGAIN):
 			return answer, d.note(err)
 		}
-		select {
-		case <-ctx.Done():
+		if ended := sleep(ctx, smcPoll); ended != nil {
 			_, err := do(kabi.SMCAbandon, [8]uint32{})
-			return answer, errors.Join(fmt.Errorf("%w: no answer: %w", ErrFirmware, ctx.Err()), err)
-		case <-time.After(smcPoll):
+			return answer, errors.Join(fmt.Errorf("%w: no answer: %w", ErrFirmware, ended), err)
 		}
 	}
 }

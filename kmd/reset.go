@@ -244,15 +244,6 @@ func (r *resetter) wait(ctx context.Context, limit time.Duration, what string, d
 	}
 }
 
-func sleep(ctx context.Context, t time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(t):
-		return nil
-	}
-}
-
 // markerClear reports whether the PCI command register has lost the bit that the driver set before
 // the reset (tt-kmd pcie.c); true if it can't be read.
 func (r *resetter) markerClear() (bool, error) {

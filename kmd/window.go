@@ -81,10 +81,9 @@ type Window struct {
 	size      uint64
 	caching   Caching
 	mapping   seam.Mapping
-	mem       deviceMemory
-	addr      uint64    // of mem
-	io        seam.MMIO // instead of mem
-	internal  bool      // of the Device's own
+	addr      uint64 // of the mapping; 0 if accesses are observed
+	io        seam.MMIO
+	internal  bool // of the Device's own
 	name      string
 	origin    string
 	fault     atomic.Pointer[accessError]
@@ -143,7 +142,7 @@ func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
 	}
 	w.mapping, w.io = m, m.IO
 	if m.IO == nil {
-		w.mem, w.addr = deviceMemoryOf(m.Mem), addressOf(m.Mem)
+		w.io, w.addr = deviceMemoryOf(m.Mem), addressOf(m.Mem)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -121,7 +121,6 @@ const (
 	AtBranchNOC  = 8
 	AtBranchAddr = 12
 	AtCallBase   = 4 // CALL
-	AtCallLog    = 8
 	AtCallPages  = 12
 )
 

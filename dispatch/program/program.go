@@ -15,9 +15,6 @@ import (
 // (max_runtime_args).
 const MaxArgs = 341
 
-// MaxCircularBuffers is for this runtime's own firmware; abi.Launch has the number for others.
-const MaxCircularBuffers = 32
-
 // MaxCircularPages is the most pages of a circular buffer: kernels count pushed and popped pages in
 // 16 bits, and tell a full buffer from an empty one by the difference. Source: tt-metal
 // circular_buffer_interface.h (tiles_acked, tiles_received), and this runtime's reprise/kernel.h.

@@ -22,23 +22,31 @@ var ErrNoDebugInfo = errors.New("the file has no debug information: build it wit
 // ReadConstants reads a kernel's ELF file. The error wraps ErrNoDebugInfo without debug
 // information.
 func ReadConstants(r io.ReaderAt) (Constants, error) {
-	f, err := elf.NewFile(r)
+	all, err := readConstants(r)
 	if err != nil {
 		return nil, fmt.Errorf("metal: read constants: %w", err)
 	}
+	return all, nil
+}
+
+func readConstants(r io.ReaderAt) (Constants, error) {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return nil, err
+	}
 	if f.Section(".debug_info") == nil {
-		return nil, fmt.Errorf("metal: read constants: %w", ErrNoDebugInfo)
+		return nil, ErrNoDebugInfo
 	}
 	d, err := f.DWARF()
 	if err != nil {
-		return nil, fmt.Errorf("metal: read constants: %w", err)
+		return nil, err
 	}
 	all := Constants{}
 	entries := d.Reader()
 	for {
 		unit, err := entries.Next()
 		if err != nil {
-			return nil, fmt.Errorf("metal: read constants: %w", err)
+			return nil, err
 		}
 		if unit == nil {
 			return all, nil
@@ -49,7 +57,7 @@ func ReadConstants(r io.ReaderAt) (Constants, error) {
 		}
 		of, err := unitConstants(d, entries, unit)
 		if err != nil {
-			return nil, fmt.Errorf("metal: read constants: %w", err)
+			return nil, err
 		}
 		maps.Copy(all, of)
 	}
