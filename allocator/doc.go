@@ -14,7 +14,7 @@
 // each bank as the fullest core needs ([Distribution.CorePages]), for as many banks as hold shards.
 //
 // [Allocator.Map] is a memory map with owners and call sites. [Allocator.Clone] copies the state,
-// to compare ([Allocator.Diff]) and to go back ([Allocator.Restore]).
+// to compare ([Allocator.Diff]).
 //
 // Once the list of holes has its size, allocating and freeing don't allocate host memory.
 package allocator

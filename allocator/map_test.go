@@ -342,68 +342,6 @@ func TestCloneGoesItsOwnWay(t *testing.T) {
 	})
 }
 
-func TestRestore(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a := mustNew(t, drawSmall(t))
-		live := churn(t, a, "before", 30)
-		s := a.Clone()
-		for i, e := range live {
-			if i%3 == 0 {
-				must(t, a.Free(e))
-			}
-		}
-		later := churn(t, a, "after", 30)
-		must(t, a.Restore(s))
-		if d := a.Diff(s); len(d) != 0 || prints(a) != prints(s) {
-			t.Fatalf("after going back: %v", d)
-		}
-		for _, k := range []Kind{DRAM, L1, L1Small, Trace} {
-			x, y := a.Stats(k), s.Stats(k)
-			x.Peak, y.Peak = 0, 0
-			if x != y {
-				t.Fatalf("%+v, want %+v", x, y)
-			}
-		}
-		for _, k := range []Kind{DRAM, L1, L1Small, Trace} {
-			for _, l := range a.Extents(k) { // all of it can be freed
-				must(t, a.Free(l.Extent))
-			}
-		}
-		for i, e := range live { // those that stayed were still known by their old handle, and are gone now
-			if err := a.Free(e); !errors.Is(err, ErrDoubleFree) {
-				t.Fatalf("%d: %v", i, err)
-			}
-		}
-		for _, e := range later {
-			if err := a.Free(e); err == nil {
-				t.Fatalf("%s is from a state that was given up", e)
-			}
-		}
-	})
-}
-
-func TestRestoreRefuses(t *testing.T) {
-	a := mustNew(t, small(FirstFit))
-	s := a.Clone()
-	mustAllocate(t, a, Request{Size: 64, Owner: "goes"})
-	held := mustAllocate(t, a, Request{Size: 64, Owner: "trace's"})
-	must(t, a.Hold(held))
-	if err := a.Restore(s); !errors.Is(err, ErrHeld) || len(a.Extents(DRAM)) != 2 {
-		t.Errorf("%v, %d extents", err, len(a.Extents(DRAM)))
-	}
-	if err := a.Restore(mustNew(t, blackhole)); !errors.Is(err, ErrConfig) || len(a.Extents(DRAM)) != 2 {
-		t.Errorf("%v, %d extents", err, len(a.Extents(DRAM)))
-	}
-	s = a.Clone()
-	must(t, a.Free(held))
-	if err := a.Restore(s); err != nil || a.Extents(DRAM)[1].Freed {
-		t.Errorf("%v, %+v", err, a.Extents(DRAM))
-	}
-	if err := errors.Join(a.Free(held), a.Unhold(held)); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestDiff(t *testing.T) {
 	a := mustNew(t, small(FirstFit))
 	goes := mustAllocate(t, a, Request{Size: 64, Owner: "old", Tag: "x"})

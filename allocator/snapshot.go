@@ -3,14 +3,9 @@ package allocator
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"hash/fnv"
 	"slices"
 )
-
-// ErrHeld is returned by [Allocator.Restore] if an extent that it would have to free is held.
-var ErrHeld = errors.New("extent is held")
 
 // Clone returns an independent copy without a gauge. The live extents of a are valid in the copy,
 // but not the reverse.
@@ -152,64 +147,4 @@ func (a *Allocator) all() []Live {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.extentsLocked(func(*Live) bool { return true })
-}
-
-// Restore goes back to an earlier state, of this allocator or of one with the same configuration.
-// Extents that are live only now are freed; those that were live only then are allocated again at
-// their addresses ([Allocator.Extents]). High-water marks stay. If an extent that would be freed is
-// held, or the configurations differ, nothing changes and the error wraps [ErrHeld] or [ErrConfig].
-func (a *Allocator) Restore(earlier *Allocator) error {
-	mine, theirs := a.cfg, earlier.cfg
-	mine.Gauge, theirs.Gauge = nil, nil
-	mine.Policy = theirs.Policy // which has no influence on addresses
-	if mine != theirs {
-		return fmt.Errorf("allocator: restore: %w: the state is of another memory", ErrConfig)
-	}
-	want := earlier.all()
-	slices.SortStableFunc(want, func(x, y Live) int { return cmp.Compare(x.Kind, y.Kind) })
-	missing := make(map[identity]*Live, len(want))
-	for i := range want {
-		missing[want[i].identity()] = &want[i]
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var drop []uint32
-	keep := make(map[uint32]*Live)
-	for i, s := range a.state {
-		if !s.live() {
-			continue
-		}
-		l := a.liveLocked(uint32(i))
-		if w := missing[l.identity()]; w != nil {
-			keep[uint32(i)] = w
-			delete(missing, l.identity())
-		} else if s&stateHeld != 0 {
-			return fmt.Errorf("allocator: restore: %w: %s", ErrHeld, l)
-		} else {
-			drop = append(drop, uint32(i))
-		}
-	}
-	for _, i := range drop {
-		l := a.liveLocked(i)
-		a.releaseLocked(&l.Extent)
-	}
-	for i, w := range keep {
-		if !w.Freed {
-			a.blocks[i].flags &^= blockFreed
-		}
-	}
-	for i := range want {
-		l := &want[i]
-		if missing[l.identity()] == nil || l.Freed { // if only a hold kept it, it isn't needed now
-			continue
-		}
-		reg := a.region[l.Kind]
-		if !reg.takeAt(l.Addr, uint32(l.PerBank>>reg.shift)) {
-			return &OccupiedError{Kind: l.Kind, Addr: l.Addr, End: l.End(), Low: reg.low, High: reg.high, By: a.overlappingLocked(l.Extent)}
-		}
-		e := l.Extent
-		e.from = a
-		a.recordLocked(&e, &Request{Owner: l.Owner, Tag: l.Tag, Site: l.Site}, reg)
-	}
-	return nil
 }

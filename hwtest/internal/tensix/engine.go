@@ -105,11 +105,6 @@ func (p *program) memory() []byte {
 	return memory
 }
 
-// resultSize is of the output and the loads of all threads.
-func (p *program) resultSize() int {
-	return len(p.output) + 4*(len(p.loads[0])+len(p.loads[1])+len(p.loads[2]))
-}
-
 // compare compares a run's result, the output and the loads, with the recorded one; or records it.
 func (p *program) compare(t *rig.T, v *vector, run int, result []byte) {
 	t.Helper()

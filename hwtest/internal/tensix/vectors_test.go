@@ -88,3 +88,8 @@ func FuzzVectors(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, body string) { _ = assembleCase(body) })
 }
+
+// resultSize is of the output and the loads of all threads.
+func (p *program) resultSize() int {
+	return len(p.output) + 4*(len(p.loads[0])+len(p.loads[1])+len(p.loads[2]))
+}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -119,8 +118,8 @@ func (r *reader) rest(t *Trace, kept []extent) (out []extent, err error) {
 		used := map[uint64]bool{} // by address in the bank over the alignment
 		note := func(m func(func(uint64, uint32) bool), read bool) {
 			for at := range m {
-				a, ok := k.address(at)
-				if !ok || slices.ContainsFunc(buffers, func(x extent) bool { return a >= x.base && a < x.end() }) {
+				bank, a := k.place(at)
+				if bank < 0 || slices.ContainsFunc(buffers, func(x extent) bool { return a >= x.base && a < x.end() }) {
 					continue
 				}
 				switch {
@@ -141,7 +140,7 @@ func (r *reader) rest(t *Trace, kept []extent) (out []extent, err error) {
 		for _, a := range slices.Sorted(maps.Keys(used)) {
 			addr := a * uint64(k.align)
 			if len(out) == first || addr != last+uint64(k.align) {
-				out = append(out, extent{kind: k.inRows(), base: addr, pages: len(k.banks), name: "m"})
+				out = append(out, extent{kind: k, base: addr, pages: len(k.banks), name: "m"})
 			}
 			out[len(out)-1].page += k.align
 			last = addr
@@ -153,11 +152,11 @@ func (r *reader) rest(t *Trace, kept []extent) (out []extent, err error) {
 // place describes a word in a Memory.
 func (r *reader) place(at uint64) string {
 	for _, k := range r.kinds() {
-		a, ok := k.address(at)
-		if i := slices.IndexFunc(k.banks, func(b uint64) bool { return at-b < k.size }); ok && k.code == tracebuf.KindL1 {
-			return fmt.Sprintf("%#x of L1 of worker %v", a, chip.Core{X: slices.Index(k.cores, i) % k.width, Y: slices.Index(k.cores, i) / k.width})
-		} else if ok {
-			return fmt.Sprintf("%#x of DRAM bank %d", a, i)
+		bank, a := k.place(at)
+		if core := slices.Index(k.cores, bank); core >= 0 && k.code == tracebuf.KindL1 {
+			return fmt.Sprintf("%#x of L1 of worker (%d,%d)", a, core%k.width, core/k.width)
+		} else if core >= 0 {
+			return fmt.Sprintf("%#x of DRAM bank %d", a, bank)
 		}
 	}
 	return fmt.Sprintf("%#x", at)

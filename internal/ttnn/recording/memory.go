@@ -99,24 +99,14 @@ func (k *kind) bank(c chip.Core) int {
 	return -1
 }
 
-// address returns the address in its bank of a word in a Memory.
-func (k *kind) address(at uint64) (addr uint64, ok bool) {
-	for _, b := range k.banks {
+// place returns the bank of a word in a Memory, -1 for none, and its address there.
+func (k *kind) place(at uint64) (bank int, addr uint64) {
+	for i, b := range k.banks {
 		if at-b < k.size {
-			return at - b, true
+			return i, at - b
 		}
 	}
-	return 0, false
-}
-
-// inRows are the banks in the order of cores.
-func (k *kind) inRows() *kind {
-	rows := *k
-	rows.banks = nil
-	for _, bank := range k.cores {
-		rows.banks = append(rows.banks, k.banks[bank])
-	}
-	return &rows
+	return -1, 0
 }
 
 // extent are pages in DRAM or L1.

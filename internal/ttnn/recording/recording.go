@@ -335,12 +335,10 @@ func (r *reader) kinds() []*kind {
 func (r *reader) workers(m sparse.Memory) {
 	maps.DeleteFunc(m, func(n uint64, _ *sparse.Block) bool {
 		at := n * sparse.BlockSize
-		_, dram := r.dram.address(at)
-		if dram || r.l1 == nil {
-			return !dram
-		}
-		_, l1 := r.l1.address(at)
-		return !l1
+		return !slices.ContainsFunc(r.kinds(), func(k *kind) bool {
+			bank, _ := k.place(at)
+			return bank >= 0
+		})
 	})
 }
 
