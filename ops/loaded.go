@@ -21,8 +21,8 @@ var ErrNoTensor = errors.New("the model has no such tensor")
 // inputs with [Device.CopyHostToDevice], and read the outputs with [Device.ToHost]. The file may
 // leave weights to a safetensors file: see [Model.LoadWeights].
 //
-// Tensors of types that this package doesn't have, those in shards of several per core, and those on
-// other devices of the trace are left out.
+// Tensors of types that this package doesn't have, those in shards of several per core, and those
+// on other devices of the trace are left out.
 func (d *Device) LoadedModel(t *reprise.Trace) (*Model, error) {
 	m := &Model{Trace: t, d: d, named: map[string]*Tensor{}, described: map[string]*tracebuf.Tensor{}}
 	buffers := t.Buffers()

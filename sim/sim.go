@@ -89,8 +89,8 @@ func RefuseCounters() Option { return func(c *config) { c.chip.RefuseCounters = 
 // RefuseOverflow refuses stacks that overflow into data.
 func RefuseOverflow() Option { return func(c *config) { c.chip.RefuseOverflow = true } }
 
-// Track notes what is done in DRAM and in workers' L1 from 128 KiB on, for emu.Chip.TakeTrack, on a Synchronous chip: a host's
-// access ends when all that it started has ended.
+// Track notes what is done in DRAM, and in workers' L1 from emu.FirstL1 on, for emu.Chip.TakeTrack,
+// on a Synchronous chip: a host's access ends when all that it started has ended.
 func Track() Option {
 	return func(c *config) { c.chip.Track, c.chip.Synchronous, c.chip.MaxRun = true, true, 1<<40 }
 }

@@ -96,7 +96,7 @@ type Config struct {
 	// Waivers let single programs rely on what the checks refuse to others, and Delay doesn't give.
 	Waivers []Waiver
 
-	// Track notes for [Chip.TakeTrack] which DRAM is used, and which of workers' L1 from 128 KiB on.
+	// Track notes for [Chip.TakeTrack] which DRAM is used, and which L1 of workers from FirstL1 on.
 	// Parallel does nothing then.
 	Track bool
 

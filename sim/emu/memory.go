@@ -247,6 +247,14 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	return t.kind != chip.Ethernet || t.eth.told(o, addr, n)
 }
 
+// use notes an access to L1, which has been done.
+func (t *tile) use(addr uint32, n int, write bool) {
+	if end := addr + uint32(n); t.track != nil && end > FirstL1 {
+		addr = max(addr, FirstL1)
+		t.track.use(TrackL1Address(t.xy, addr), int(end-addr), t.view(addr, int(end-addr)), write)
+	}
+}
+
 // readTile reads n bytes at addr of a tile into buf as readL1 does; buf holds word.Span(addr, n)
 // words.
 func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {

@@ -57,11 +57,3 @@ func (t *Track) use(at uint64, n int, words []uint32, write bool) {
 		t.Read.Fill(at&^3, words, t.Written, t.Read)
 	}
 }
-
-// use notes an access to L1, which has been done.
-func (t *tile) use(addr uint32, n int, write bool) {
-	if end := addr + uint32(n); t.track != nil && end > FirstL1 {
-		addr = max(addr, FirstL1)
-		t.track.use(TrackL1Address(t.xy, addr), int(end-addr), t.view(addr, int(end-addr)), write)
-	}
-}

@@ -27,8 +27,7 @@ type FileOptions struct {
 	// Buffers are the buffers of the programs, which tt-metal's trace doesn't name.
 	Buffers       []tracebuf.Buffer
 	Data, Results []tracebuf.Data
-	// L1End is behind all L1 that the programs use below the buffers, if known; circular buffers are
-	// there.
+	// L1End is behind the L1 that the programs use below the buffers, if known: circular buffers.
 	L1End uint64
 	// Arguments become parameters of the file's trace.
 	Arguments []Argument

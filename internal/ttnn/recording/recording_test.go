@@ -266,7 +266,8 @@ func sharded(t testing.TB, other uint32) []byte {
 	table := abi.BankTable{Fields: []abi.BankField{abi.L1Offsets, abi.L1Places}, Shift: 4}
 	linear := func(core int, addr uint64, fill byte) libttsim.Step {
 		s := step(t, func(b *cq.Builder) {
-			b.WriteLinear(cq.WriteLinear{NOC: cq.Wormhole.NOCXY(virtual[core].X, virtual[core].Y), Addr: addr, Length: 64, Data: make([]byte, 64)})
+			at := virtual[core]
+			b.WriteLinear(cq.WriteLinear{NOC: cq.Wormhole.NOCXY(at.X, at.Y), Addr: addr, Length: 64, Data: make([]byte, 64)})
 		})
 		fillL1(s.Written, raw[core], addr, fill)
 		return s
