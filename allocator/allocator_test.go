@@ -519,31 +519,6 @@ func TestFreeListStatistics(t *testing.T) {
 	}
 }
 
-func TestFreeListLowestOccupied(t *testing.T) {
-	a := freeList(t, FirstFit)
-	want := func(when string, addr uint64, ok bool) {
-		t.Helper()
-		if got, have := a.LowestOccupied(DRAM); have != ok || ok && got != addr {
-			t.Errorf("%s: %d %v, want %d %v", when, got, have, addr, ok)
-		}
-	}
-	want("empty", 0, false)
-	x := at(t, a, kib, kib)
-	want("one at 1 KiB", kib, true)
-	y := at(t, a, kib, 0)
-	want("one below", 0, true)
-	mustFree(t, a, y)
-	want("the lower one freed", kib, true)
-	top := mustAllocate(t, a, Request{Size: kib, TopDown: ptr(true)})
-	mustFree(t, a, x)
-	want("only the top is left", gib-kib, true)
-	mustFree(t, a, top)
-	want("empty again", 0, false)
-	if _, ok := a.LowestOccupied(L1); ok {
-		t.Error("memory that isn't there is occupied")
-	}
-}
-
 func ptr[T any](v T) *T { return &v }
 
 func TestL1Division(t *testing.T) {

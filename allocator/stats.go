@@ -203,24 +203,6 @@ func (a *Allocator) overlappingLocked(e Extent) []Live {
 	return a.extentsLocked(func(l *Live) bool { return l.Overlaps(e) })
 }
 
-// LowestOccupied returns the lowest address in use in a kind's region; false if none is.
-func (a *Allocator) LowestOccupied(k Kind) (addr uint64, ok bool) {
-	if !a.has(k) {
-		return 0, false
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r := a.region[k]
-	addr = r.low
-	r.holes.each(func(start, size uint32) bool {
-		if start == 0 {
-			addr += uint64(size) << r.shift
-		}
-		return false
-	})
-	return addr, addr < r.high
-}
-
 // Usage is the use of one kind's memory, in bytes over all banks.
 type Usage struct {
 	Allocated uint64

@@ -119,7 +119,8 @@ func (r *reader) rest(t *Trace, kept []extent) (out []extent, err error) {
 		note := func(m func(func(uint64, uint32) bool), read bool) {
 			for at := range m {
 				bank, a := k.place(at)
-				if bank < 0 || slices.ContainsFunc(buffers, func(x extent) bool { return a >= x.base && a < x.end() }) {
+				_, setup := r.setup.Get(at)
+				if bank < 0 || setup && k == r.l1 || slices.ContainsFunc(buffers, func(x extent) bool { return a >= x.base && a < x.end() }) {
 					continue
 				}
 				switch {

@@ -75,8 +75,9 @@ type Trace struct {
 // reader follows one chip.
 type reader struct {
 	Chip      *chip.Chip
-	Traces    []*Trace // in the order of their first replays
-	dram, l1  *kind    // l1 is nil if the recording has no table of banks
+	Traces    []*Trace      // in the order of their first replays
+	dram, l1  *kind         // l1 is nil if the recording has no table of banks
+	setup     sparse.Memory // of several chips: what the host stored outside of queues
 	steps     []libttsim.Step
 	turns     []int // of the steps, among those of all chips
 	step      int
@@ -136,6 +137,9 @@ func Read(from, tensors io.Reader) (_ *Recording, err error) {
 	}
 	for i, r := range chips {
 		r.l1 = r.findL1(i, steps)
+		if len(chips) > 1 {
+			r.setup = sparse.Memory{}
+		}
 		for i, s := range r.steps {
 			r.step = i
 			if err := r.follow(s, v); err != nil {
@@ -214,6 +218,9 @@ func (r *Recording) join(chips []*reader) {
 func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 	r.workers(s.Read)
 	r.workers(s.Written)
+	if r.setup != nil && len(s.Fetched) == 0 {
+		r.setup.Put(s.Written)
+	}
 	programs := false
 	var replayed *Trace
 	for _, f := range s.Fetched {
