@@ -120,7 +120,8 @@ func (r *reader) rest(t *Trace, kept []extent) (out []extent, err error) {
 			for at := range m {
 				bank, a := k.place(at)
 				_, setup := r.setup.Get(at)
-				if bank < 0 || setup && k == r.l1 || slices.ContainsFunc(buffers, func(x extent) bool { return a >= x.base && a < x.end() }) {
+				if bank < 0 || setup && k == r.l1 ||
+					slices.ContainsFunc(buffers, func(x extent) bool { return a >= x.base && a < x.end() }) {
 					continue
 				}
 				switch {
