@@ -519,8 +519,6 @@ func TestFreeListStatistics(t *testing.T) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func TestL1Division(t *testing.T) {
 	for _, tc := range []struct {
 		c          Config
