@@ -43,7 +43,8 @@ func SetUp(ctx context.Context, files []*File, device func(i int) Tiles) error {
 			got, err := device(o.device).AwaitTile(ctx, raw, o.Addr, want)
 			if err == nil && got != want {
 				err = &TargetError{What: "wiring of Ethernet links", Trace: fmt.Sprint(files[o.device].Setup.Links),
-					Here: fmt.Sprintf("another: %#x of tile %v is %#x, not %#x", o.Addr, raw, got, want), Do: "load it on devices with these links"}
+					Here: fmt.Sprintf("another: %#x of tile %v is %#x, not %#x", o.Addr, raw, got, want),
+					Do:   "load it on devices with these links"}
 			}
 			if err != nil {
 				return err

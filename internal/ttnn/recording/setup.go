@@ -71,8 +71,8 @@ func (r *Recording) Setup(of int, l *abi.Layout, workers chip.Range) (*tracebuf.
 	if low < high {
 		low &^= cq.L1Align - 1
 		page := int(high-low+cq.L1Align-1) &^ (cq.L1Align - 1)
-		taken = append(taken, tracebuf.Buffer{Name: "l1", Kind: tracebuf.KindL1, Addr: uint64(low), Size: page * workers.Size(), PageSize: page,
-			Stride: page})
+		taken = append(taken, tracebuf.Buffer{Name: "l1", Kind: tracebuf.KindL1, Addr: uint64(low), Size: page * workers.Size(),
+			PageSize: page, Stride: page})
 	}
 	return s, taken
 }

@@ -46,7 +46,8 @@ func (c *traceImportCmd) openRecording(ctx context.Context) (*memory, []byte, er
 		i, addr := first(parts)
 		if addresses = append(addresses, fmt.Sprintf("%#x", addr)); addr == c.Addr || len(r.Traces) == 1 && c.Addr == 0 {
 			if len(parts) > 1 {
-				return nil, nil, fmt.Errorf("trace import: %s: the trace is over %d chips: reprise ttnn record makes its file", c.Source, len(parts))
+				return nil, nil, fmt.Errorf("trace import: %s: the trace is over %d chips: reprise ttnn record makes its file",
+					c.Source, len(parts))
 			}
 			c.recorded, c.recording, c.chip = parts[i], r, i
 		}
@@ -127,8 +128,8 @@ func (c *traceImportCmd) saveParts(ctx context.Context, s cli.Streams, parts []*
 	if err := c.write(ctx, files...); err != nil {
 		return err
 	}
-	run := traceRunCmd{loadFlags: loadFlags{File: c.Output, Firmware: made.Firmware}, Replays: 1, tensorFlags: tensorFlags{Weights: c.weights},
-		recorded: true}
+	run := traceRunCmd{loadFlags: loadFlags{File: c.Output, Firmware: made.Firmware}, Replays: 1,
+		tensorFlags: tensorFlags{Weights: c.weights}, recorded: true}
 	r, wrong, err := run.run(ctx, s)
 	if err != nil {
 		return err

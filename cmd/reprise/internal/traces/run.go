@@ -238,8 +238,8 @@ func (c *traceRunCmd) run(ctx context.Context, s cli.Streams) (out *runJSON, wro
 		defer func() { err = errors.Join(err, stop()) }()
 	}
 	r := &traceRun{Trace: t, dev: dev, devs: devs, out: &runJSON{
-		File: c.File, Trace: t.Name(), Device: cmp.Or(c.Device, fmt.Sprintf("%d emulated devices", len(devs))), Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()),
-		Mode: c.mode(), Results: "not compared",
+		File: c.File, Trace: t.Name(), Device: cmp.Or(c.Device, fmt.Sprintf("%d emulated devices", len(devs))), Arch: dev.Arch().String(),
+		Queues: len(t.Parts()), Programs: len(t.Debug().Programs()), Mode: c.mode(), Results: "not compared",
 	}}
 	for name, v := range c.Set {
 		if err := t.Set(name, v); err != nil {
