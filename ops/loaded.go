@@ -97,6 +97,20 @@ func (m *Model) Tensor(name string) (*Tensor, error) {
 	return nil, fmt.Errorf("ops: %w: %q: it has %s", ErrNoTensor, name, strings.Join(slices.Sorted(maps.Keys(m.named)), ", "))
 }
 
+// Set fills a tensor of a loaded model with values in row-major order. The error is that of
+// [Model.Tensor], [NewHost] or [Device.CopyHostToDevice].
+func Set[T Number](ctx context.Context, m *Model, name string, values []T) error {
+	t, err := m.Tensor(name)
+	if err != nil {
+		return err
+	}
+	h, err := NewHost(t.spec.Shape, t.spec.DType, values)
+	if err != nil {
+		return err
+	}
+	return m.d.CopyHostToDevice(ctx, h, t)
+}
+
 // Missing returns the names of the tensors of a safetensors file that LoadWeights needs, in
 // alphabetical order.
 func (m *Model) Missing() []string {

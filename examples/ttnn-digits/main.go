@@ -32,10 +32,9 @@ func classify(ctx context.Context, w io.Writer, dev *reprise.Device, trace io.Re
 	if err != nil {
 		return err
 	}
-	in, err := m.Tensor("images") // the script's variables
-	out, err2 := m.Tensor("scores")
-	images, err3 := digits.Images()
-	if err := errors.Join(err, err2, err3); err != nil {
+	out, err := m.Tensor("scores") // a variable of the script
+	images, err2 := digits.Images()
+	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
 	right, digest := 0, sha256.New()
@@ -46,16 +45,13 @@ func classify(ctx context.Context, w io.Writer, dev *reprise.Device, trace io.Re
 				pixels[i*digits.Pixels+k] = float32(p) / digits.MaxPixel
 			}
 		}
-		h, err := ops.NewHost([]int{1, 1, batch, digits.Pixels}, ops.BFloat16, pixels)
-		if err == nil {
-			err = d.CopyHostToDevice(ctx, h, in)
+		if err := ops.Set(ctx, m, "images", pixels); err != nil {
+			return err
 		}
-		if err == nil {
-			err = m.Replay(ctx)
+		if err := m.Replay(ctx); err != nil {
+			return err
 		}
-		if err == nil {
-			h, err = d.ToHost(ctx, out)
-		}
+		h, err := d.ToHost(ctx, out)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -26,28 +27,22 @@ type embedder struct {
 }
 
 func newEmbedder(ctx context.Context, dev *reprise.Device, trace, folder string) (*embedder, error) {
-	e := &embedder{dev: ops.New(dev)}
-	var err error
-	if e.vocabulary, err = readVocabulary(filepath.Join(folder, "vocab.txt")); err != nil {
+	vocabulary, err := readVocabulary(filepath.Join(folder, "vocab.txt"))
+	weights, err2 := safetensors.Open(filepath.Join(folder, "model.safetensors"))
+	file, err3 := os.Open(trace)
+	if err := errors.Join(err, err2, err3); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(trace)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	t, err := dev.LoadTrace(ctx, f)
+	defer weights.Close()
+	defer file.Close()
+	e := &embedder{dev: ops.New(dev), vocabulary: vocabulary}
+	t, err := dev.LoadTrace(ctx, file)
 	if err != nil {
 		return nil, err
 	}
 	if e.model, err = e.dev.LoadedModel(t); err != nil {
 		return nil, err
 	}
-	weights, err := safetensors.Open(filepath.Join(folder, "model.safetensors"))
-	if err != nil {
-		return nil, err
-	}
-	defer weights.Close()
 	return e, e.model.LoadWeights(ctx, weights.Tensor)
 }
 
@@ -67,30 +62,16 @@ func (e *embedder) states(ctx context.Context, sentence string) (*ops.Host, int,
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	begin := time.Now()
-	if err := write(ctx, e, "ids", numbers); err != nil {
-		return nil, 0, err
+	err = errors.Join(ops.Set(ctx, e.model, "ids", numbers), ops.Set(ctx, e.model, "mask", mask))
+	if err == nil {
+		err = e.model.Replay(ctx)
 	}
-	if err := write(ctx, e, "mask", mask); err != nil {
-		return nil, 0, err
-	}
-	if err := e.model.Replay(ctx); err != nil {
+	if err != nil {
 		return nil, 0, err
 	}
 	out, err := e.dev.ToHost(ctx, e.model.Outputs()[0])
 	e.times = append(e.times, time.Since(begin))
 	return out, len(pieces), err
-}
-
-func write[T ops.Number](ctx context.Context, e *embedder, name string, values []T) error {
-	t, err := e.model.Tensor(name)
-	if err != nil {
-		return err
-	}
-	h, err := ops.NewHost(t.Shape(), t.Spec().DType, values)
-	if err != nil {
-		return err
-	}
-	return e.dev.CopyHostToDevice(ctx, h, t)
 }
 
 // embed returns the mean of the states, with length 1.

@@ -93,16 +93,13 @@ func run(ctx context.Context) error {
 	log.Printf("http://%v, %s", l.Addr(), e.latencies())
 	s := &http.Server{Handler: e.handler(corpus), BaseContext: func(net.Listener) context.Context { return ctx }}
 	context.AfterFunc(ctx, func() { _ = s.Close() })
-	if err := s.Serve(l); err != http.ErrServerClosed {
-		return err
-	}
-	return nil
+	return s.Serve(l)
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx); err != http.ErrServerClosed {
 		log.Fatal(err)
 	}
 }

@@ -1,6 +1,7 @@
 """A trace with an input and a weight. Between replays the host writes the input, or with "eager" a program does.
 
-With "queues" the host writes by a second queue, with "divided" the trace runs on two sub-devices. With "hidden" no variable holds a tensor.
+With "queues" the host writes by a second queue, with "divided" the trace runs on two sub-devices. With "hidden" no variable holds a tensor,
+with "graph" neither, but a graph capture has them.
 With "sharded" tensors are in L1; with "lost" nothing says which one.
 """
 import functools
@@ -35,11 +36,16 @@ if "sharded" in sys.argv:
 if "lost" in sys.argv:
     model = functools.partial(ttnn.add, x, ttnn.to_memory_config(weight, ttnn.L1_MEMORY_CONFIG))
 model()  # compiles the kernels
+graph = ttnn._ttnn.graph if "graph" in sys.argv else None
+if graph:
+    graph.begin_graph_capture(graph.RunMode.NORMAL)
 trace = ttnn.begin_trace_capture(device, cq_id=0)
 y = model()
 ttnn.end_trace_capture(device, trace, cq_id=0)
+if graph:
+    graph.end_graph_capture()
 fill, result, held = (functools.partial(f, t) for f, t in ((write, x), (ttnn.from_device, y), (print, weight)))
-if "hidden" in sys.argv:
+if "hidden" in sys.argv or graph:
     del weight, x, y
 for seed in [] if "unused" in sys.argv else [5, 11, 13]:
     if "eager" in sys.argv:

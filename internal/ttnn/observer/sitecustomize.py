@@ -1,17 +1,21 @@
 """Notes which tensors a TT-NN program has when it first replays a trace, for reprise ttnn record.
 
 Python imports this module before the program, which stays as it is. Each line of the file that REPRISE_TENSORS names is the number of a
-replay and the tensors on the device that the program's variables hold then: names, addresses, shapes, types and layouts.
+replay and the tensors on the device that the program's variables hold then, or that its newest graph capture has: names, addresses,
+shapes, types and layouts.
 """
 import importlib
 import importlib.util
 import json
 import os
+import re
 import sys
 import types
 
 DEPTH = 5  # of lists, dictionaries and objects in each other
 WIDTH = 10_000  # of a list; longer ones have data
+BYTES = {"BFLOAT16": 2, "FLOAT32": 4, "UINT32": 4, "INT32": 4, "UINT16": 2, "UINT8": 1}  # of an element
+TILES = {"BFLOAT8_B": 1088, "BFLOAT4_B": 576}  # bytes of a tile in other formats
 
 
 class Finder:
@@ -33,7 +37,7 @@ class Finder:
 
 
 def watch(ttnn):
-    execute, replays, known = ttnn.execute_trace, 0, set()
+    execute, replays, known, captured = ttnn.execute_trace, 0, set(), graphs(ttnn)
 
     def execute_trace(*args, **kwargs):
         nonlocal replays
@@ -41,22 +45,73 @@ def watch(ttnn):
         if str(trace) not in known:
             known.add(str(trace))
             with open(os.environ["REPRISE_TENSORS"], "a" if len(known) > 1 else "w", encoding="utf8") as f:
-                print(json.dumps({"replay": replays, "tensors": tensors(ttnn, sys._getframe(1))}), file=f)
+                print(json.dumps({"replay": replays, "tensors": tensors(ttnn, sys._getframe(1), captured)}), file=f)
         replays += 1
         return execute(*args, **kwargs)
 
     ttnn.execute_trace = execute_trace
 
 
-def tensors(ttnn, frame):
-    """The tensors that a frame and its callers reach, each under its first name."""
+def graphs(ttnn):
+    """A dictionary that keeps the tensors of the newest graph capture."""
+    captured = {}
+
+    def watched(end):
+        def end_graph_capture(*args, **kwargs):
+            nodes = end(*args, **kwargs)
+            captured.clear()
+            for node in nodes:
+                if node["node_type"] == "tensor":
+                    described = describe_node(node["params"] or {})
+                    captured.update({key(described): described} if described else {})
+                elif node["node_type"] == "buffer_deallocate":
+                    gone = node["params"] or {}
+                    captured.pop((gone.get("type") == "DRAM", int(gone.get("address") or 0)), None)
+            return nodes
+
+        return end_graph_capture
+
+    for module, name in (ttnn._ttnn.graph, "end_graph_capture"), (ttnn.graph, "_cpp_end_graph_capture"), (ttnn.graph, "end_graph_capture"):
+        if isinstance(end := getattr(module, name, None), types.BuiltinFunctionType) or type(end).__name__ == "nb_func":
+            setattr(module, name, watched(end))
+    return captured
+
+
+def describe_node(params):
+    """A tensor of a graph capture, which names no variables; None if it isn't interleaved on the device."""
+    last = lambda k: params.get(k, "").rsplit(":", 1)[-1]
+    memory = re.search(r"TensorMemoryLayout::INTERLEAVED,buffer_type=BufferType::(\w+)", params.get("memory_config", ""))
+    dtype, layout, shape = last("dtype"), last("layout"), [int(v) for v in re.findall(r"\d+", params.get("shape", ""))]
+    page = BYTES.get(dtype, 0) * (1024 if layout == "TILE" else shape[-1] if shape else 0) or TILES.get(dtype, 0)
+    size = int(params.get("size") or 0)
+    if not memory or "address" not in params or not page or not size or size % page:
+        return None
+    return {
+        "name": f"tensor{params.get('tensor_id', '')}",
+        "memory": memory[1],
+        "shards": None,
+        "address": int(params["address"]),
+        "shape": shape,
+        "dtype": dtype,
+        "layout": layout,
+        "page_size": page,
+        "pages": size // page,
+    }
+
+
+def key(described):
+    return described["memory"] == "DRAM", described["address"]
+
+
+def tensors(ttnn, frame, captured):
+    """The tensors that a frame and its callers reach, each under its first name, and those of a graph capture."""
     out, seen = {}, set()
 
     def visit(name, value, depth):
         if isinstance(value, ttnn.Tensor):
             if ttnn.is_tensor_storage_on_device(value) and value.is_allocated():
                 described = describe(value)
-                out.setdefault((described["memory"] == "DRAM", described["address"]), {"name": name, **described})
+                out.setdefault(key(described), {"name": name, **described})
             return
         if depth == 0 or id(value) in seen or isinstance(value, (types.ModuleType, type, str, bytes, int, float)):
             return
@@ -77,7 +132,7 @@ def tensors(ttnn, frame):
             for k, v in list(variables.items()):
                 visit("" if k == "self" else k, v, DEPTH)
         frame = frame.f_back
-    return [{**t, "name": t["name"].lstrip(".")} for t in out.values()]
+    return [{**t, "name": t["name"].lstrip(".")} for t in (captured | out).values()]
 
 
 def closure(function):
