@@ -95,6 +95,9 @@ func Track() Option {
 	return func(c *config) { c.chip.Track, c.chip.Synchronous, c.chip.MaxRun = true, true, 1<<40 }
 }
 
+// Findings tells f what the checks find, instead of stopping the chip: see emu.Config.Findings.
+func Findings(f func(*emu.Finding)) Option { return func(c *config) { c.chip.Findings = f } }
+
 func refuseUnmapped(c *config) { c.chip.RefuseUnmapped = true }
 
 // Waive exempts single programs' code, such as tt-metal's firmware, from checks of Strict and from

@@ -86,8 +86,9 @@ func (c *core) runOne() stop {
 	}
 	if c.stack != nil {
 		if to, no := c.stack.Step(c.pc, &c.X, uint32(4*len(c.local)), o, addr, n, store); no != "" {
-			c.refuse(undefined, uint64(to), "%s", no)
-			return stopHalt
+			if !c.found("stack", undefined, uint64(to), "%s", no) {
+				return stopHalt
+			}
 		}
 	}
 	if c.predicts != predictsL1 {
@@ -116,15 +117,12 @@ func (c *core) checkFetch() bool {
 	if c.pc >= t.size {
 		return c.checkIRAM()
 	}
-	if t.known != nil {
-		if a, unknown := t.unwritten(c.pc, 4); unknown {
-			c.refuse(unpredictable, uint64(a), "instruction fetch from memory that was never written")
-			return false
-		}
+	o := origin{tile: t, core: c}
+	if t.known != nil && !t.written(o, "riscv", c.pc, 4, "instruction fetch from") {
+		return false
 	}
 	if c.icache != nil {
-		if stale := c.icache.Fetch(t.writers, c.pc); stale != "" {
-			c.refuse(undefined, uint64(c.pc), "%s", stale)
+		if stale := c.icache.Fetch(t.writers, c.pc); stale != "" && !c.found("stalecode", undefined, uint64(c.pc), "%s", stale) {
 			return false
 		}
 	}
@@ -140,17 +138,17 @@ func (c *core) changes(addr, n, v uint32) bool {
 // checkL1 checks an access to L1; changed says whether a store changes it.
 func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 	t := c.tile
+	o := origin{tile: t, core: c}
 	if load && t.known != nil {
-		if a, unknown := t.unwritten(addr, int(n)); unknown && !c.Assumes(UnwrittenUnused) {
-			c.refuse(unpredictable, uint64(a), "load from memory that was never written")
+		if _, unknown := t.unwritten(addr, int(n)); unknown && !c.Assumes(UnwrittenUnused) && !t.written(o, "riscv", addr, int(n), "load from") {
 			return false
 		}
 	}
-	if t.check != nil && !t.check.Access(origin{tile: t, core: c}.checked(), addr, n, load, changed) {
+	if t.check != nil && !t.check.Access(o.checked(), addr, n, load, changed) {
 		return false
 	}
 	if store && t.writers != nil {
-		t.writers.Note(writerOf(origin{tile: t, core: c}, false), addr, int(n))
+		t.writers.Note(writerOf(o, false), addr, int(n))
 	}
 	return true
 }
@@ -160,8 +158,8 @@ func (c *core) checkLocal(addr uint32, store bool) bool {
 	if store {
 		c.localKnown.set(w)
 	} else if !c.localKnown.has(w) {
-		c.refuse(unpredictable, uint64(addr), "load from local RAM that was never written")
-		return false
+		c.localKnown.set(w)
+		return c.found("unwritten", unpredictable, uint64(addr), "load from local RAM that was never written")
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -277,7 +278,8 @@ func testChecks(t *testing.T, list checkList) {
 								r.healthy()
 								continue
 							}
-							rest := r.refused(k.cat).Error()
+							stopped := r.refused(k.cat)
+							rest := stopped.Error()
 							for part := range strings.SplitSeq(k.text, "|") {
 								_, after, ok := strings.Cut(rest, part)
 								if !ok {
@@ -286,11 +288,28 @@ func testChecks(t *testing.T, list checkList) {
 								}
 								rest = after
 							}
+							goesOn(t, k, cfg, stopped)
 						}
 					})
 				}
 			}
 		}
+	}
+}
+
+// goesOn runs a broken program on a chip that is told of findings: the first one is what stops
+// others, and no check stops this one.
+func goesOn(t *testing.T, k *checkCase, cfg Config, want *Refusal) {
+	if want.Check == "" { // no chip goes on after that
+		return
+	}
+	var found []Refusal
+	cfg.Findings = func(f *Finding) { found = append(found, f.Refusal) }
+	r := newRig(t, cfg)
+	k.do(r, false)
+	fault := (*Refusal)(nil)
+	if errors.As(r.c.Fault(), &fault) && fault.Check != "" || len(found) == 0 || found[0].Error() != want.Error() || found[0].Check != want.Check {
+		t.Errorf("%d findings, %v, want first %v; the chip: %v", len(found), found[:min(1, len(found))], want, r.c.Fault())
 	}
 }
 

@@ -93,6 +93,10 @@ type Config struct {
 	// - a processor whose code the host has overwritten stops at what is no instruction.
 	RefuseUnmapped bool
 
+	// Findings, if not nil, is told of what Refuse... options find, and the chip goes on as if that
+	// were allowed. The chip waits for it, and it may be called from several goroutines.
+	Findings func(*Finding)
+
 	// Waivers let single programs rely on what the checks refuse to others, and Delay doesn't give.
 	Waivers []Waiver
 

@@ -103,6 +103,10 @@ func (c *core) localBytes() uint32 {
 	return c.tile.chip.params.LocalRAMSize[p]
 }
 
+func (c *core) found(name string, cat Category, addr uint64, format string, args ...any) bool {
+	return c.tile.chip.found(origin{tile: c.tile, core: c}, name, cat, "riscv", addr, format, args...)
+}
+
 func (c *core) refuse(cat Category, addr uint64, format string, args ...any) slowResult {
 	c.tile.chip.refuse(origin{tile: c.tile, core: c}, cat, "riscv", addr, format, args...)
 	return slowHalt

@@ -94,6 +94,10 @@ func (c *Chip) Cores() []CoreState {
 func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool {
 	c.acquire()
 	defer c.release()
+	return c.readCore(xy, p, addr, b)
+}
+
+func (c *Chip) readCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool {
 	k := c.coreAt(xy, p)
 	if k == nil {
 		return false

@@ -3,7 +3,6 @@ package emu
 import (
 	"runtime"
 
-	"errors"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
@@ -84,6 +83,9 @@ func (t *tile) enginesOf() *engines {
 		x.Engine = tensix.New(t.chip.arch, engineTile{x.engines})
 		if t.chip.cfg.RefuseRaces {
 			x.RefuseHazards()
+			if t.chip.cfg.Findings != nil {
+				x.Hazard = func(f *tensix.Refusal) { t.chip.find(t.refusalOf(origin{tile: t}, f)) }
+			}
 		}
 	}
 	return x.engines
@@ -261,10 +263,16 @@ func (t *tile) engineRan(o origin) slowResult {
 
 // refuseEngine stops the chip for what engines refuse, an instruction in its T core's name.
 func (t *tile) refuseEngine(o origin) slowResult {
-	e := t.tensix.engines
-	f := e.Fault()
-	if f == nil {
-		return slowHalt
+	if f := t.tensix.engines.Fault(); f != nil {
+		t.chip.stop(t.refusalOf(o, f))
+	}
+	return slowHalt
+}
+
+func (t *tile) refusalOf(o origin, f *tensix.Refusal) (origin, *Refusal) {
+	e, r := t.tensix.engines, &Refusal{Category: f.Category, Where: "tensix", Addr: uint64(f.Instruction), Detail: f.Reason()}
+	if f.Hazard {
+		r.Check = "races"
 	}
 	if o.core == nil {
 		o.core = e.core
@@ -272,12 +280,10 @@ func (t *tile) refuseEngine(o origin) slowResult {
 	if f.Instruction != 0 && o.core != nil && o.core.hw != 0 {
 		o.core = t.cores[1+f.Thread]
 	}
-	c := t.chip
-	c.refuse(o, f.Category, "tensix", uint64(f.Instruction), "%s", f.Reason())
-	if r := (*Refusal)(nil); errors.As(*t.fault(), &r) && o.core != nil && e.pc[o.core.hw] != 0 {
+	if o.core != nil {
 		r.PC = e.pc[o.core.hw]
 	}
-	return slowHalt
+	return o, r
 }
 
 type engineTile struct{ e *engines }

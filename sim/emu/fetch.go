@@ -87,9 +87,11 @@ func (t *tile) decode(p *codePage, base uint32, first int) {
 const forgetful = 54
 
 func (c *core) entersIRAM(pc uint32) bool {
-	if c.tile.tensix.mover.unseen {
-		c.refuse(undefined, uint64(pc), "fetch from the instruction RAM before RISCV_TDMA_REG_STATUS has shown that the mover is done")
-		return false
+	if m := &c.tile.tensix.mover; m.unseen {
+		if !c.found("races", undefined, uint64(pc), "fetch from the instruction RAM before RISCV_TDMA_REG_STATUS has shown that the mover is done") {
+			return false
+		}
+		m.unseen = false
 	}
 	if c.proc == chip.NCRISC {
 		c.predicts = predictsIRAM

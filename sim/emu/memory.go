@@ -197,10 +197,11 @@ func (c *Chip) isMemory(ep *endpoint, addr, n uint64) bool {
 func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	if t.known != nil {
 		t.memory(0) // firmware has written to that of Ethernet tiles
-		if a, unknown := t.unwritten(addr, n); unknown {
-			if !o.isBlockRead(n) {
-				return c.refuse(o, unpredictable, "l1", uint64(a), "read of memory of tile %v that was never written", t.xy)
+		if !o.isBlockRead(n) {
+			if !t.written(o, "l1", addr, n, "read of") {
+				return false
 			}
+		} else if _, unknown := t.unwritten(addr, n); unknown {
 			defer c.scramble(buf, uint64(addr), n, func(a uint64) bool { _, unknown := t.unwritten(uint32(a), 4); return unknown })
 		}
 	}
@@ -292,10 +293,12 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 		}
 		if d.known != nil {
 			if a, unknown := d.unwritten(addr, n); unknown {
-				if !o.isBlockRead(n) {
-					return c.refuse(o, unpredictable, where, a, "read of memory of DRAM controller %d that was never written", ep.bank)
+				if o.isBlockRead(n) {
+					defer c.scramble(buf, addr, n, func(a uint64) bool { _, unknown := d.unwritten(a, 4); return unknown })
+				} else if d.know(addr, n); !c.found(o, "unwritten", unpredictable, where, a,
+					"read of memory of DRAM controller %d that was never written", ep.bank) {
+					return false
 				}
-				defer c.scramble(buf, addr, n, func(a uint64) bool { _, unknown := d.unwritten(a, 4); return unknown })
 			}
 		}
 		if c.check != nil && !c.check.ReadDRAM(o.checked(), ep.bank, addr, n) {

@@ -194,7 +194,7 @@ func (c *Chip) initLogicalIDs() {
 }
 
 func (c *Chip) newChecks() {
-	c.check = check.New(len(c.drams), func(by check.Origin, addr uint64, format string, args ...any) {
+	c.check = check.New(len(c.drams), func(by check.Origin, addr uint64, other *check.Other, format string, args ...any) bool {
 		o := origin{remote: by.Remote}
 		if by.Tile != nil {
 			o.tile = by.Tile.Memory.(*tile)
@@ -202,7 +202,14 @@ func (c *Chip) newChecks() {
 		if by.Core != nil {
 			o.core = by.Core.Processor.(*core)
 		}
-		c.refuse(o, undefined, "race", addr, format, args...)
+		r := &Refusal{Category: undefined, Where: "race", Addr: addr, Detail: fmt.Sprintf(format, args...), Check: "races",
+			Other: &Access{PC: other.PC, Addr: other.Addr, Wrote: other.Wrote}}
+		if k := other.Core; k != nil {
+			r.Other.Tile, r.Other.Core = k.Processor.(*core).tile.xy, k.Name
+		} else {
+			r.Other.Host = other.PC == 0
+		}
+		return c.find(o, r)
 	})
 	for _, t := range c.tiles {
 		cores := make([]*check.Core, len(t.cores))

@@ -102,16 +102,18 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 // started before (tt-isa-documentation BlackholeA0/NoC/Counters.md).
 func (t *tile) checkID(o origin, noc int, i uint32) bool {
 	u, id := &t.niu[noc], (i-cntOutstanding)&15
-	bad := t.chip.refuser(o, "niu", uint64(niuAddress(noc, 0x200+4*i)))
+	bad := func(format string, args ...any) bool {
+		return t.chip.found(o, "counters", undefined, "niu", uint64(niuAddress(noc, 0x200+4*i)), format, args...)
+	}
 	if i < cntOutgoing && u.count[i] != 0 && u.open[id] == 0 {
-		return bad(undefined, "the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero until it is cleared", id, u.count[i])
+		return bad("the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero until it is cleared", id, u.count[i])
 	}
 	started := u.unread
 	if i >= cntOutgoing {
 		started = u.unsent
 	}
 	if started>>id&1 != 0 && !o.core.Assumes(CountedAtOnce) {
-		return bad(undefined, "a counter of transaction id %d is looked at before a CMD_CTRL was loaded: it need not count the last request yet",
+		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: it need not count the last request yet",
 			id)
 	}
 	return true
@@ -290,8 +292,10 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 		}
 		// Up it may wrap, since cores compare modulo the range; and the host may set any value.
 		if n := v >> 6 & streamMask; t.chip.cfg.RefuseCounters && o.core != nil && n > streamMask/2+1 && s.available < streamMask+1-n {
-			return t.refuse(o, undefined, "stream", streamBase+off,
-				"SPACE_AVAILABLE of stream %d is %d, and %d is to be subtracted: it would go below zero", off/0x1000, s.available, streamMask+1-n)
+			if !t.chip.found(o, "counters", undefined, "stream", uint64(streamBase+off),
+				"SPACE_AVAILABLE of stream %d is %d, and %d is to be subtracted: it would go below zero", off/0x1000, s.available, streamMask+1-n) {
+				return slowHalt
+			}
 		}
 		s.available = (s.available + v>>6) & streamMask
 		t.check.Release(o.checked(), at+uint32(streamAvailable))
@@ -313,6 +317,6 @@ func (t *tile) checkTaken(o origin, off, v uint32) bool {
 	if n := uint16(v) - put; n == 0 || n > 1<<15 {
 		return true
 	}
-	return t.chip.refuse(o, undefined, "stream", uint64(streamBase+off),
+	return t.chip.found(o, "counters", undefined, "stream", uint64(streamBase+off),
 		"circular buffer %d: %d pages are taken, and %d are there", cb, uint16(v)-taken, put-taken)
 }

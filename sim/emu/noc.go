@@ -329,10 +329,8 @@ func (t *tile) countWrite(noc int, words, posted uint32) {
 func (q *request) atomic() bool {
 	c, t := q.tile.chip, q.to.tile
 	addr := uint32(q.toAddr)
-	if t.known != nil {
-		if a, unknown := t.unwritten(addr, 4); unknown {
-			return c.refuse(q.o, unpredictable, "noc atomic", uint64(a), "atomic on memory of tile %v that was never written", t.xy)
-		}
+	if t.known != nil && !t.written(q.o, "noc atomic", addr, 4, "atomic on") {
+		return false
 	}
 	if t.check != nil && !t.check.Access(q.o.far().checked(), addr, 4, true, true) {
 		return false

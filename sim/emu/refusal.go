@@ -62,6 +62,44 @@ type Refusal struct {
 	Addr uint64
 	// Detail says what was asked and what would have been accepted.
 	Detail string
+	// Check names what is refused to programs by an option only: "races", "counters", "unwritten",
+	// "stalecode" or "stack"; empty if every chip refuses that.
+	Check string
+	// Other is the access that this one isn't ordered after; nil if there is none.
+	Other *Access
+}
+
+// Access is the earlier one of two accesses.
+type Access struct {
+	Host  bool // else by processor Core of the tile at a raw NoC 0 coordinate
+	Tile  chip.XY
+	Core  chip.Processor
+	PC    uint32 // that made it, or started the request that did; 0 if it isn't known
+	Addr  uint64
+	Wrote bool
+}
+
+// Finding is a refusal by a check, for Config.Findings. Its methods may be called until that
+// function returns.
+type Finding struct {
+	Refusal
+	chip *Chip
+}
+
+// Topology returns the chip's tiles.
+func (f *Finding) Topology() *chip.Chip { return f.chip.topology }
+
+// ReadCore reads as [Chip.ReadCore].
+func (f *Finding) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool {
+	return f.chip.readCore(xy, p, addr, b)
+}
+
+// Registers returns those of a processor.
+func (f *Finding) Registers(xy chip.XY, p chip.Processor) (x [32]uint32) {
+	if k := f.chip.coreAt(xy, p); k != nil {
+		copy(x[:], k.X[:32])
+	}
+	return x
 }
 
 // Error implements error.

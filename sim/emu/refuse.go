@@ -32,6 +32,40 @@ func (o origin) mine() *core {
 
 // refuse stops the chip unless it has stopped, and returns false.
 func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format string, args ...any) bool {
+	return c.stop(o, &Refusal{Category: cat, Where: where, Addr: addr, Detail: fmt.Sprintf(format, args...)})
+}
+
+// found returns true if the chip goes on after what a check has found.
+func (c *Chip) found(o origin, name string, cat Category, where string, addr uint64, format string, args ...any) bool {
+	return c.find(o, &Refusal{Category: cat, Where: where, Addr: addr, Detail: fmt.Sprintf(format, args...), Check: name})
+}
+
+func (c *Chip) find(o origin, r *Refusal) bool {
+	if c.cfg.Findings == nil || c.observed != nil {
+		return c.stop(o, r)
+	}
+	c.name(o, r)
+	c.cfg.Findings(&Finding{*r, c})
+	return true
+}
+
+// name says who asked.
+func (c *Chip) name(o origin, r *Refusal) {
+	if o.tile == nil {
+		r.Host = true
+	} else {
+		r.Tile = o.tile.xy
+		r.Worker, r.IsWorker = c.topology.LogicalOf(r.Tile)
+	}
+	if o.core != nil {
+		r.HasCore, r.Core = true, o.core.proc
+		if r.PC == 0 {
+			r.PC = o.core.pc
+		}
+	}
+}
+
+func (c *Chip) stop(o origin, r *Refusal) bool {
 	fault := &c.fault
 	switch {
 	case c.observed != nil:
@@ -42,16 +76,7 @@ func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format 
 	if *fault != nil {
 		return false
 	}
-	r := &Refusal{Category: cat, Where: where, Addr: addr, Detail: fmt.Sprintf(format, args...)}
-	if o.tile == nil {
-		r.Host = true
-	} else {
-		r.Tile = o.tile.xy
-		r.Worker, r.IsWorker = c.topology.LogicalOf(r.Tile)
-	}
-	if o.core != nil {
-		r.HasCore, r.Core, r.PC = true, o.core.proc, o.core.pc
-	}
+	c.name(o, r)
 	*fault = r
 	if fault == &c.fault {
 		c.announceFault()

@@ -189,10 +189,8 @@ func (c *core) amo(o rv32.Inst) slowResult {
 	case rv32.AMOMAXU:
 		v = max(old, v)
 	}
-	if t.known != nil {
-		if a, bad := t.unwritten(addr, 4); bad {
-			return c.refuse(unpredictable, uint64(a), "atomic memory operation on memory never written")
-		}
+	if t.known != nil && !t.written(origin{tile: t, core: c}, "riscv", addr, 4, "atomic memory operation on") {
+		return slowHalt
 	}
 	t.use(addr, 4, false)
 	if v != old {

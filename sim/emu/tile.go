@@ -157,6 +157,16 @@ func (t *tile) nowKnown(addr uint32, n int) {
 	}
 }
 
+// written checks a read of n bytes of L1.
+func (t *tile) written(o origin, where string, addr uint32, n int, what string) bool {
+	a, unknown := t.unwritten(addr, n)
+	if !unknown {
+		return true
+	}
+	t.nowKnown(addr, n)
+	return t.chip.found(o, "unwritten", unpredictable, where, uint64(a), "%s memory of tile %v that was never written", what, t.xy)
+}
+
 func (t *tile) unwritten(addr uint32, n int) (uint32, bool) {
 	for w := addr >> 2; w <= (addr+uint32(n)-1)>>2; w++ {
 		if !t.known.has(w) {

@@ -53,7 +53,9 @@ type Engine struct {
 	buffers    *buffers // nil until an unpacker or packer needs them
 
 	hazards *hazards
-	fault   *Refusal
+	// Hazard, if not nil, is told of hazards, and the engine goes on.
+	Hazard func(*Refusal)
+	fault  *Refusal
 
 	suspended bool
 	first     uint8 // the thread with which the next step begins

@@ -47,6 +47,8 @@ type Refusal struct {
 	Instruction uint32
 	// Detail is the request, and what is accepted.
 	Detail string
+	// Hazard is set for what [Engine.RefuseHazards] alone refuses.
+	Hazard bool
 }
 
 // Mnemonic returns the name of the instruction, or its opcode if it has none.

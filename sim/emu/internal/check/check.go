@@ -57,6 +57,14 @@ type Origin struct {
 	Remote bool // through a NoC
 }
 
+// Other is the earlier one of two accesses.
+type Other struct {
+	Core  *Core // nil: the host
+	PC    uint32
+	Addr  uint64
+	Wrote bool
+}
+
 // mine returns the processor that accesses its own tile, or nil.
 func (o Origin) mine() *Core {
 	if o.Remote {

@@ -41,10 +41,20 @@ func (o *Chip) missing(a *agent, e epoch) string {
 	return "Nothing that one of the two did, and the other has seen since, orders them: no poll, mailbox, semaphore or reset"
 }
 
-func (o *Chip) refuse(from Origin, what, where string, by *stamp, c clash) bool {
-	o.refused(from, c.addr, "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c),
-		o.missing(by.agent, c.e))
-	return false
+// refuse is for an access of n bytes at addr of s.
+func (o *Chip) refuse(from Origin, what, where string, s *shadow, by *stamp, addr uint64, n int, c clash) bool {
+	if !o.refused(from, c.addr, o.other(c), "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c), o.missing(by.agent, c.e)) {
+		return false
+	}
+	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
+		s.share(o, a, s.at(a), s.writes(by, programs))
+		by.agent.learn(s.common[a])
+	}
+	return true
+}
+
+func (o *Chip) other(c clash) *Other {
+	return &Other{Core: o.agents[c.e.agent()].core, PC: c.pc, Addr: c.addr, Wrote: c.wrote || c.atomic}
 }
 
 // codeWritten refuses a change of instructions that another processor of the tile is executing,
@@ -62,9 +72,8 @@ func (o *Chip) codeWritten(from Origin, by *stamp, t *Tile, addr uint32, n int) 
 		}
 		for i := range uint32(1 << lineShift / 4) {
 			if a := s.line<<lineShift + 4*i; a+4 > addr && a < addr+uint32(n) && s.seen>>i&1 != 0 {
-				o.refused(from, uint64(a), "change of an instruction that %v of tile %v is executing (pc=%#x)", k.Name,
-					t.XY, k.PC())
-				return false
+				return o.refused(from, uint64(a), &Other{Core: k, PC: k.PC(), Addr: uint64(a)},
+					"change of an instruction that %v of tile %v is executing (pc=%#x)", k.Name, t.XY, k.PC())
 			}
 		}
 	}
@@ -75,7 +84,7 @@ func (o *Chip) codeWritten(from Origin, by *stamp, t *Tile, addr uint32, n int) 
 func (o *Chip) WroteL1(from Origin, t *Tile, addr uint32, n int, buf []uint32) bool {
 	by, l1 := o.by(from), t.L1(addr+uint32(n))
 	c, ok := t.shadow.wroteRange(o, by, uint64(addr), n, false, func(i int) bool { return l1[int(addr>>2)+i] == buf[i] })
-	return (ok || o.refuse(from, "NoC write to", fmt.Sprintf("L1 of tile %v", t.XY), by, c)) &&
+	return (ok || o.refuse(from, "NoC write to", fmt.Sprintf("L1 of tile %v", t.XY), t.shadow, by, uint64(addr), n, c)) &&
 		(!word.Differ(l1, addr, buf, n) || o.codeWritten(from, by, t, addr, n))
 }
 
@@ -83,20 +92,20 @@ func (o *Chip) WroteL1(from Origin, t *Tile, addr uint32, n int, buf []uint32) b
 func (o *Chip) ReadL1(from Origin, t *Tile, addr uint32, n int) bool {
 	by := o.by(from)
 	c, ok := t.shadow.readRange(o, by, uint64(addr), n, o.carry != nil)
-	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("L1 of tile %v", t.XY), by, c)
+	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("L1 of tile %v", t.XY), t.shadow, by, uint64(addr), n, c)
 }
 
 // WroteDRAM and ReadDRAM do the same for a DRAM controller.
 func (o *Chip) WroteDRAM(from Origin, bank int, addr uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.drams[bank].wroteRange(o, by, addr, n, o.open, nil)
-	return ok || o.refuse(from, "NoC write to", fmt.Sprintf("DRAM controller %d", bank), by, c)
+	return ok || o.refuse(from, "NoC write to", fmt.Sprintf("DRAM controller %d", bank), o.drams[bank], by, addr, n, c)
 }
 
 func (o *Chip) ReadDRAM(from Origin, bank int, addr uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.drams[bank].readRange(o, by, addr, n, o.carry != nil)
-	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), by, c)
+	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), o.drams[bank], by, addr, n, c)
 }
 
 // WroteHost and ReadHost do the same for host memory, whose writes the host may see at once.
@@ -104,20 +113,20 @@ func (o *Chip) WroteHost(from Origin, bus uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.bus.wroteRange(o, by, bus, n, false, nil)
 	o.host.learn(by.clock())
-	return ok || o.refuse(from, "NoC write to", "host memory", by, c)
+	return ok || o.refuse(from, "NoC write to", "host memory", o.bus, by, bus, n, c)
 }
 
 func (o *Chip) ReadHost(from Origin, bus uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.bus.readRange(o, by, bus, n, false)
-	return ok || o.refuse(from, "NoC read of", "host memory", by, c)
+	return ok || o.refuse(from, "NoC read of", "host memory", o.bus, by, bus, n, c)
 }
 
 // Moved records that the mover reads n bytes of L1 at addr for a processor.
 func (o *Chip) Moved(from Origin, t *Tile, addr uint32, n int) bool {
 	by := o.by(from)
 	c, ok := t.shadow.readRange(o, by, uint64(addr), n, false)
-	return ok || o.refuse(from, "mover's read of", "L1", by, c)
+	return ok || o.refuse(from, "mover's read of", "L1", t.shadow, by, uint64(addr), n, c)
 }
 
 // Start follows a request that has just been started, or refuses it. A write's source must be in
@@ -133,7 +142,7 @@ func (o *Chip) Start(q *Transfer) (*Flight, bool) {
 		return f, true
 	}
 	c, ok := q.Tile.shadow.readRange(o, f.by, q.FromAddr, q.N, true)
-	return f, ok || o.refuse(q.By, "NoC write from", fmt.Sprintf("L1 of tile %v", q.Tile.XY), f.by, c)
+	return f, ok || o.refuse(q.By, "NoC write from", fmt.Sprintf("L1 of tile %v", q.Tile.XY), q.Tile.shadow, f.by, q.FromAddr, q.N, c)
 }
 
 // Arrive begins a request's effect: until Leave, accesses are those of whoever started the request.
@@ -148,7 +157,7 @@ func (o *Chip) Leave() { o.carry, o.open = nil, false }
 // Atomic records an atomic on a word of L1; learns says that it uses the old value.
 func (o *Chip) Atomic(f *Flight, t *Tile, addr uint32, learns bool) bool {
 	c, ok := t.shadow.atomic(o, f.by, uint64(addr), programs, learns)
-	return ok || o.refuse(f.q.By, "NoC atomic on", "L1", f.by, c)
+	return ok || o.refuse(f.q.By, "NoC atomic on", "L1", t.shadow, f.by, uint64(addr), 4, c)
 }
 
 // Land records that a read's data are written to L1 of the tile that asked for them.

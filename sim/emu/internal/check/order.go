@@ -21,7 +21,7 @@ type Chip struct {
 	drams []*shadow
 	bus   *shadow // host memory
 
-	refused func(by Origin, addr uint64, format string, args ...any)
+	refused func(by Origin, addr uint64, other *Other, format string, args ...any) bool
 }
 
 // clock is a vector clock, immutable once shared; 0 beyond its end.
@@ -201,8 +201,9 @@ func (s *stamp) sees(e epoch) bool {
 	return true
 }
 
-// New returns the checks of a chip with so many DRAM controllers, which stop it by refused.
-func New(drams int, refused func(by Origin, addr uint64, format string, args ...any)) *Chip {
+// New returns the checks of a chip with so many DRAM controllers. They tell refused what they find,
+// which stops the chip, or returns true to go on. Then what was found counts as ordered.
+func New(drams int, refused func(by Origin, addr uint64, other *Other, format string, args ...any) bool) *Chip {
 	o := &Chip{host: &agent{}, bus: newShadow(0), refused: refused}
 	o.agents = []*agent{o.host}
 	for range drams {

@@ -81,9 +81,9 @@ func (s *sharing) forget() {
 
 func (s *sharing) order() *Chip { return s.core.tile.chip }
 
-func (s *sharing) refuse(addr uint64, format string, args ...any) {
+func (s *sharing) refuse(addr uint64, other *Other, format string, args ...any) bool {
 	k := s.core
-	k.tile.chip.refused(Origin{Tile: k.tile, Core: k}, addr, format, args...)
+	return k.tile.chip.refused(Origin{Tile: k.tile, Core: k}, addr, other, format, args...)
 }
 
 func (s *sharing) new(l load) tag {
@@ -149,9 +149,13 @@ func (s *sharing) use(t tag) bool {
 func (s *sharing) useLoad(l *load) bool {
 	k := s.core
 	if l.alien {
-		s.refuse(uint64(l.addr), "the value that pc=%#x loaded from %#x of L1 is used, and %s. %s",
-			l.pc, l.addr, s.order().describe(clash{uint64(l.addr), l.w, l.wpc, true, false}), s.order().missing(s.agent, l.w))
-		return false
+		c := clash{uint64(l.addr), l.w, l.wpc, true, false}
+		if !s.refuse(c.addr, s.order().other(c), "the value that pc=%#x loaded from %#x of L1 is used, and %s. %s",
+			l.pc, l.addr, s.order().describe(c), s.order().missing(s.agent, l.w)) {
+			return false
+		}
+		l.alien = false
+		s.agent.learn(s.order().released(l.w))
 	}
 	if c := k.tile.shadow.at(uint64(l.addr)); c.w == l.w || c.before == l.w {
 		c.stampRead(&stamp{agent: s.agent, time: l.time, known: s.agent.known, pc: l.pc}, l.bytes)
@@ -242,8 +246,7 @@ func (s *sharing) waits(addr, n uint32) bool {
 			return true // and for those before it
 		}
 		if p.addr < addr+n && addr < p.addr+p.n && !s.core.Assumes(PassedBytesUnused) {
-			s.refuse(uint64(addr), "load of %d bytes, which may pass the store of %d bytes to %#x just before: only a load that begins where the store does waits for it", n, p.n, p.addr)
-			return false
+			return s.refuse(uint64(addr), &Other{Core: s.core, PC: s.core.PC(), Addr: uint64(p.addr), Wrote: true}, "load of %d bytes, which may pass the store of %d bytes to %#x just before: only a load that begins where the store does waits for it", n, p.n, p.addr)
 		}
 	}
 	return true
@@ -296,7 +299,7 @@ func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	}
 	by := stamp{agent: a, time: a.time, known: a.known, landed: a.time, pc: s.core.PC()}
 	cl, ok := t.shadow.wrote(s.order(), &by, l1Stores, uint64(addr&^3), bytesAt(uint64(addr), uint64(addr&^3), uint64(n)), v == old)
-	return (ok || s.order().refuse(Origin{Tile: t, Core: s.core}, "store to", "L1", &by, cl)) &&
+	return (ok || s.order().refuse(Origin{Tile: t, Core: s.core}, "store to", "L1", t.shadow, &by, uint64(addr), int(n), cl)) &&
 		s.order().codeWritten(Origin{Tile: t, Core: s.core}, &by, t, addr, int(n))
 }
 
@@ -365,9 +368,11 @@ func (s *sharing) fetch() bool {
 	c := k.tile.shadow.at(uint64(k.PC()))
 	by := &stamp{agent: s.agent, time: s.agent.time, known: s.agent.known, landed: s.agent.landed, pc: k.PC()}
 	if e := c.last(wholeWord, by); !c.common && e != 0 {
-		s.refuse(uint64(k.PC()), "fetch of an instruction, and %s. %s",
-			s.order().describe(clash{uint64(k.PC()), e, c.wpc, true, false}), s.order().missing(s.agent, e))
-		return false
+		cl := clash{uint64(k.PC()), e, c.wpc, true, false}
+		if !s.refuse(cl.addr, s.order().other(cl), "fetch of an instruction, and %s. %s", s.order().describe(cl), s.order().missing(s.agent, e)) {
+			return false
+		}
+		s.agent.learn(s.order().released(e))
 	}
 	c.stampRead(by, wholeWord)
 	return true

@@ -300,8 +300,11 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 		for noc := range r.flights {
 			for _, f := range r.flights[noc] {
 				if f.landing && overlap(f.q.ToAddr, f.q.N, addr, n) {
-					return r.refuse(o, addr, "%s %d bytes that a NoC read may still be writing: %v, and tile %v has not seen its response counted since",
-						what, n, f, r.XY)
+					if !r.refuse(o, addr, f, "%s %d bytes that a NoC read may still be writing: %v, and tile %v has not seen its response counted since",
+						what, n, f, r.XY) {
+						return false
+					}
+					f.freeLanding(nil)
 				}
 			}
 		}
@@ -314,8 +317,11 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 						f.freeSource(nil)
 						continue
 					}
-					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and tile %v has not seen its data read since (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
-						n, f, r.XY)
+					if !r.refuse(o, addr, f, "store to %d bytes that a NoC write may still be reading: %v, and tile %v has not seen its data read since (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
+						n, f, r.XY) {
+						return false
+					}
+					f.freeSource(nil)
 				}
 			}
 		}
@@ -351,15 +357,18 @@ func (r *Tile) arrived(o Origin, addr, n uint32) bool {
 			late = s
 		}
 		if late != nil {
-			return r.refuse(o, addr,
+			if !r.refuse(o, addr, f,
 				"load of %d bytes of a NoC write that need not have arrived: %v; the signal at %#x that was seen here, %v, took another path, and its sender saw no acknowledgement before",
-				n, f, late.word, late.f)
+				n, f, late.word, late.f) {
+				return false
+			}
+			f.publish()
 		}
 	}
 	return true
 }
 
-func (r *Tile) refuse(o Origin, addr uint32, format string, args ...any) bool {
-	r.chip.refused(o, uint64(addr), format, args...)
-	return false
+func (r *Tile) refuse(o Origin, addr uint32, f *Flight, format string, args ...any) bool {
+	other := &Other{Core: f.core, PC: f.pc, Addr: f.q.ToAddr, Wrote: f.q.Kind != Read}
+	return r.chip.refused(o, uint64(addr), other, format, args...)
 }

@@ -48,10 +48,13 @@ func (r *Tile) ends(q *Transfer) bool {
 	}
 	for noc := range r.unacked {
 		for i := range r.unacked[noc] {
-			for _, f := range r.unacked[noc][i] {
+			for id, f := range r.unacked[noc][i] {
 				if f != nil {
-					return r.refuse(q.By, uint32(f.q.ToAddr), "the end of a program is reported to tile %v with work of its own under way: %v, and %s",
-						q.To.XY, f, unackedText(i))
+					if !r.refuse(q.By, uint32(f.q.ToAddr), f, "the end of a program is reported to tile %v with work of its own under way: %v, and %s",
+						q.To.XY, f, unackedText(i)) {
+						return false
+					}
+					r.unacked[noc][i][id] = nil
 				}
 			}
 		}
