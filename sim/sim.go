@@ -89,11 +89,11 @@ func RefuseCounters() Option { return func(c *config) { c.chip.RefuseCounters = 
 // RefuseOverflow refuses stacks that overflow into data.
 func RefuseOverflow() Option { return func(c *config) { c.chip.RefuseOverflow = true } }
 
-// Track notes what is done in DRAM, and in workers' L1 from emu.FirstL1 on, for emu.Chip.TakeTrack,
-// on a Synchronous chip: a host's access ends when all that it started has ended.
-func Track() Option {
-	return func(c *config) { c.chip.Track, c.chip.Synchronous, c.chip.MaxRun = true, true, 1<<40 }
-}
+// Inside makes a chip Synchronous, and a host's access end when all that it started has ended.
+func Inside() Option { return func(c *config) { c.chip.Synchronous, c.chip.MaxRun = true, 1<<40 } }
+
+// Track notes what is done in DRAM, and in workers' L1 from emu.FirstL1 on, for emu.Chip.TakeTrack.
+func Track() Option { return func(c *config) { c.chip.Track = true } }
 
 // Findings tells f what the checks find, instead of stopping the chip: see emu.Config.Findings.
 func Findings(f func(*emu.Finding)) Option { return func(c *config) { c.chip.Findings = f } }

@@ -2,14 +2,19 @@ package ttnn
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/debug/stack"
+	"github.com/reprise-tt/reprise/internal/findings"
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
@@ -101,6 +106,45 @@ func describe(c *emu.Chip, s *emu.CoreState, known *Kernels) string {
 		fmt.Fprintf(&b, "    #%d %v\n", i, f)
 	}
 	return b.String()
+}
+
+// Code returns a function that finds TT-NN's kernels in a kernel cache, also those that it compiles
+// meanwhile, for package findings.
+func Code(cache string) func(chip.Processor, uint32, stack.Memory) stack.Space {
+	known, _ := OpenKernels(context.Background(), "") // an empty one
+	return func(p chip.Processor, pc uint32, read stack.Memory) stack.Space {
+		space := known.space(p, pc, read)
+		if space.Find(pc) != nil {
+			return space
+		}
+		_ = known.update(context.Background(), cache) // what can be read is known
+		return known.space(p, pc, read)
+	}
+}
+
+var frameLine = regexp.MustCompile(`^  File "([^"]+)", line (\d+) in (.*)$`)
+
+// Calls reads what Python's faulthandler prints of the threads' stacks, and returns the calls of
+// the first thread that is in a program: of files that are neither Python's nor installed packages'.
+func Calls(text string) (out []findings.Call) {
+	for line := range strings.Lines(text) {
+		m := frameLine.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		switch {
+		case m == nil && len(out) > 0:
+			return out // the next thread
+		case m == nil || strings.Contains(m[1], "/site-packages/") || strings.Contains(m[1], "/lib/python3") || m[1][0] == '<':
+			continue
+		}
+		c := findings.Call{File: m[1], Function: m[3]}
+		c.Line, _ = strconv.Atoi(m[2])
+		if source, err := os.ReadFile(c.File); err == nil {
+			if lines := strings.Split(string(source), "\n"); c.Line > 0 && c.Line <= len(lines) {
+				c.Text = strings.TrimSpace(lines[c.Line-1])
+			}
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // PrintFault prints the refusal that stopped a chip, with the call stack of the processor that

@@ -16,7 +16,16 @@ import (
 
 // Kernels are TT-NN's compiled kernels and base firmware, recognised by their bytes in L1.
 type Kernels struct {
-	files map[chip.Processor][]*kernelFile
+	files  map[chip.Processor][]*kernelFile
+	paths  map[string]bool
+	loaded map[chip.Processor]int // the first files, which are in starts
+	starts map[prefix][]*kernelFile
+}
+
+// prefix is how a kernel's text begins.
+type prefix struct {
+	processor chip.Processor
+	text      [16]byte
 }
 
 type kernelFile struct {
@@ -24,7 +33,6 @@ type kernelFile struct {
 	firmware   bool
 
 	read bool
-	elf  []byte
 	text []byte
 	at   uint32 // where base firmware is
 }
@@ -32,12 +40,18 @@ type kernelFile struct {
 // OpenKernels lists TT-NN's kernel cache; a missing cache is empty. The error is the context's or
 // one of package io/fs.
 func OpenKernels(ctx context.Context, dir string) (*Kernels, error) {
+	k := &Kernels{files: map[chip.Processor][]*kernelFile{}, paths: map[string]bool{}, loaded: map[chip.Processor]int{},
+		starts: map[prefix][]*kernelFile{}}
+	return k, k.update(ctx, dir)
+}
+
+// update adds what is new in the cache.
+func (k *Kernels) update(ctx context.Context, dir string) error {
 	processors := map[string]chip.Processor{}
 	for p := range chip.NumProcessors {
 		processors[metal.FileName(chip.Processor(p))] = chip.Processor(p)
 	}
-	k := &Kernels{files: map[chip.Processor][]*kernelFile{}}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -48,9 +62,10 @@ func OpenKernels(ctx context.Context, dir string) (*Kernels, error) {
 			return nil
 		}
 		p, ok := processors[d.Name()]
-		if !ok {
+		if !ok || k.paths[path] {
 			return nil
 		}
+		k.paths[path] = true
 		// <build>/firmware/<processor>/<file>, <build>/kernels/<name>/<hash>/<processor>/<file>
 		parts := strings.Split(filepath.ToSlash(path), "/")
 		f := &kernelFile{path: path}
@@ -65,10 +80,6 @@ func OpenKernels(ctx context.Context, dir string) (*Kernels, error) {
 		k.files[p] = append(k.files[p], f)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return k, nil
 }
 
 func (f *kernelFile) load() bool {
@@ -76,15 +87,11 @@ func (f *kernelFile) load() bool {
 		return len(f.text) > 0
 	}
 	f.read = true
-	data, err := os.ReadFile(f.path)
-	if err != nil {
-		return false
-	}
 	text, at, err := metal.Text(f.path)
 	if err != nil || len(text) > maxText {
 		return false
 	}
-	f.elf, f.text, f.at = data, text, at
+	f.text, f.at = text, at
 	return true
 }
 
@@ -102,18 +109,18 @@ func (k *Kernels) space(p chip.Processor, pc uint32, read stack.Memory) stack.Sp
 	if space.Find(pc) != nil {
 		return space
 	}
-	memory, start := around(pc, read)
-	for _, f := range files {
-		if f.firmware || !f.load() {
-			continue
+	for _, f := range files[k.loaded[p]:] {
+		if start := (prefix{processor: p}); !f.firmware && f.load() && copy(start.text[:], f.text) == len(start.text) {
+			k.starts[start] = append(k.starts[start], f)
 		}
-		for off := 0; ; off++ {
-			i := bytes.Index(memory[off:], f.text)
-			if i < 0 {
-				break
-			}
-			off += i
-			if at := start + uint32(off); pc >= at && pc-at < uint32(len(f.text)) {
+	}
+	k.loaded[p] = len(files)
+	memory, first := around(pc, read)
+	for at := pc &^ 3; at >= first && at-first < uint32(len(memory)); at -= 4 {
+		start := prefix{processor: p}
+		copy(start.text[:], memory[at-first:])
+		for _, f := range k.starts[start] {
+			if pc-at < uint32(len(f.text)) && bytes.HasPrefix(memory[at-first:], f.text) {
 				return append(space, f.module(at))
 			}
 		}
@@ -145,7 +152,11 @@ func (f *kernelFile) isAt(at uint32, read stack.Memory) bool {
 }
 
 func (f *kernelFile) module(at uint32) *stack.Module {
-	m, err := stack.Load(f.name, f.elf, at)
+	elf, err := os.ReadFile(f.path)
+	var m *stack.Module
+	if err == nil {
+		m, err = stack.Load(f.name, elf, at)
+	}
 	if err != nil {
 		return stack.Region(f.name, at, at+uint32(len(f.text)))
 	}

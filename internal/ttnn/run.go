@@ -68,10 +68,7 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{"soc_descriptor.yaml": soc}
-	if r.Tensors != "" {
-		files["sitecustomize.py"] = observer
-	}
+	files := map[string][]byte{"soc_descriptor.yaml": soc, "sitecustomize.py": observer}
 	// Without a description TT-NN opens one chip that lacks no Tensix tile and no DRAM bank.
 	described := len(spec.Chips) > 1 || spec.Chips[0].Kind == chip.BoardP100
 	remote := slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI })
@@ -100,8 +97,8 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	env.set(libttsim.Variable, string(settings))
 	if r.Tensors != "" {
 		env.set("REPRISE_TENSORS", r.Tensors)
-		env.set("PYTHONPATH", strings.TrimSuffix(dir+string(filepath.ListSeparator)+env.get("PYTHONPATH"), string(filepath.ListSeparator)))
 	}
+	env.set("PYTHONPATH", strings.TrimSuffix(dir+string(filepath.ListSeparator)+env.get("PYTHONPATH"), string(filepath.ListSeparator)))
 	env.preset("PYTHONFAULTHANDLER", "1") // Python then prints where a signal ended it
 	if described {
 		env.preset(variableCluster, filepath.Join(dir, clusterFile)) // without it 0.76 and 0.77 open the first board alone

@@ -97,6 +97,20 @@ func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) boo
 	return c.readCore(xy, p, addr, b)
 }
 
+// Registers returns the registers of a processor, zero if there is none.
+func (c *Chip) Registers(xy chip.XY, p chip.Processor) [32]uint32 {
+	c.acquire()
+	defer c.release()
+	return c.registers(xy, p)
+}
+
+func (c *Chip) registers(xy chip.XY, p chip.Processor) (x [32]uint32) {
+	if k := c.coreAt(xy, p); k != nil {
+		copy(x[:], k.X[:32])
+	}
+	return x
+}
+
 func (c *Chip) readCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool {
 	k := c.coreAt(xy, p)
 	if k == nil {

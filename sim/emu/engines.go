@@ -3,7 +3,6 @@ package emu
 import (
 	"runtime"
 
-
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 

@@ -86,6 +86,9 @@ type Finding struct {
 	chip *Chip
 }
 
+// On reports whether the finding is of a chip.
+func (f *Finding) On(c *Chip) bool { return f.chip == c }
+
 // Topology returns the chip's tiles.
 func (f *Finding) Topology() *chip.Chip { return f.chip.topology }
 
@@ -94,12 +97,9 @@ func (f *Finding) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) 
 	return f.chip.readCore(xy, p, addr, b)
 }
 
-// Registers returns those of a processor.
+// Registers returns as [Chip.Registers] those of a processor.
 func (f *Finding) Registers(xy chip.XY, p chip.Processor) (x [32]uint32) {
-	if k := f.chip.coreAt(xy, p); k != nil {
-		copy(x[:], k.X[:32])
-	}
-	return x
+	return f.chip.registers(xy, p)
 }
 
 // Error implements error.

@@ -351,8 +351,11 @@ func (c *Chip) Close() error {
 }
 
 // maxBeside is how many slices a chip with Track executes while only Ethernet tiles run, whose
-// firmware of tt-metal counts in L1 and never waits.
-const maxBeside = 256
+// firmware of tt-metal counts in L1 and never waits; one with Findings, which is slower, fewer.
+const (
+	maxBeside     = 256
+	besideChecked = 8
+)
 
 func (s *sched) onlyEthernet() bool {
 	return len(s.events) == 0 && len(s.waitingEngines) == 0 &&
@@ -365,8 +368,11 @@ func (g *group) settle() bool {
 	if limit == 0 {
 		limit = 1 << 24
 	}
-	beside := 0
-	for left := limit; left > 0 && beside < maxBeside; {
+	beside, most := 0, maxBeside
+	if g.chips[0].cfg.Findings != nil {
+		most = besideChecked
+	}
+	for left := limit; left > 0 && beside < most; {
 		g.ready = g.ready[:0]
 		for _, c := range g.chips {
 			if c.busy() {
@@ -376,7 +382,7 @@ func (g *group) settle() bool {
 		if len(g.ready) == 0 {
 			return true
 		}
-		if beside++; slices.ContainsFunc(g.ready, func(c *Chip) bool { return c.track == nil || !c.onlyEthernet() }) {
+		if beside++; slices.ContainsFunc(g.ready, func(c *Chip) bool { return c.track == nil && c.cfg.Findings == nil || !c.onlyEthernet() }) {
 			beside = 0
 		}
 		g.rng = g.rng*6364136223846793005 + 1442695040888963407

@@ -53,10 +53,10 @@ type barRange struct {
 	start, end uint64 // physical addresses
 }
 
-// Start starts a machine. Its chips access host memory from their own goroutines until Close
+// Start starts a machine, with more options. Its chips access host memory from their own goroutines until Close
 // returns. stopped is called once, from another goroutine, with the next access's error. Errors
 // wrap ErrSettings, emu.ErrConfig, or are those of listening at Settings.Serve.
-func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error) {
+func Start(s Settings, memory driver.DMA, stopped func(error), more ...sim.Option) (*Machine, error) {
 	spec, opts, err := s.machine()
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error)
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, sim.Waive(w...))
+	opts = append(append(opts, sim.Waive(w...)), more...)
 	m := &Machine{settings: s, waivers: len(w), closed: make(chan struct{})}
 	if s.Record != "" {
 		if m.record, err = newRecorder(s.Record, s.Machine); err != nil {

@@ -36,6 +36,9 @@ type Settings struct {
 	// KernelCache is the folder of the host's compiled programs, for reports, and for checks, which
 	// don't refuse what those are known to rely on.
 	KernelCache string `json:"kernelCache,omitempty"`
+	// Findings is the path of a file for what the checks find (package internal/findings); without it the
+	// first finding stops the chip. The chip then runs inside the host's accesses.
+	Findings string `json:"findings,omitempty"`
 	// Record is the path of a file for [Steps]. The chip then runs inside the host's accesses.
 	Record string `json:"record,omitempty"`
 }
@@ -81,8 +84,10 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 		return spec, nil, fmt.Errorf("libttsim: machine %q: %w: use one of %s", s.Machine, ErrSettings, strings.Join(names, ", "))
 	}
 	opts := []sim.Option{sim.Seed(s.Seed)}
-	if s.Record == "" { // else the chip runs inside the host's accesses
+	if s.Record == "" && s.Findings == "" {
 		opts = append(opts, sim.Paced(), sim.EasesIdle())
+	} else {
+		opts = append(opts, sim.Inside())
 	}
 	for _, name := range s.Checks {
 		o, ok := checks[name]

@@ -1,9 +1,11 @@
-"""Notes which tensors a TT-NN program has when it first replays a trace, for reprise ttnn record.
+"""Lets the simulator library ask where the program is, and notes which tensors a TT-NN program has when it first replays a trace, for reprise ttnn record.
 
-Python imports this module before the program, which stays as it is. Each line of the file that REPRISE_TENSORS names is the number of a
+Python imports this module before the program, which stays as it is. The variable REPRISE_STACKS then has the process and a descriptor
+of a file, to which signal 41 of a process writes the stacks of its threads. Each line of the file that REPRISE_TENSORS names is the number of a
 replay and the tensors on the device that the program's variables hold then, or that its newest graph capture has: names, addresses,
 shapes, types and layouts.
 """
+import faulthandler
 import importlib
 import importlib.util
 import json
@@ -166,7 +168,11 @@ def describe(tensor):
     }
 
 
-sys.meta_path.insert(0, Finder())
+stacks = os.memfd_create("stacks")
+faulthandler.register(41, stacks, all_threads=True)
+os.environ["REPRISE_STACKS"] = f"{os.getpid()} {stacks}"
+if "REPRISE_TENSORS" in os.environ:
+    sys.meta_path.insert(0, Finder())
 
 # Another module of this name, which this one hides.
 here = os.path.dirname(os.path.abspath(__file__))

@@ -19,7 +19,7 @@ typedef void (*write_memory)(uint64_t address, const void *p, uint32_t n);
 static void call_read(read_memory f, uint64_t address, void *p, uint32_t n) { f(address, p, n); }
 static void call_write(write_memory f, uint64_t address, const void *p, uint32_t n) { f(address, p, n); }
 
-void print_python_stacks(int fd);
+int python_stacks(void);
 */
 import "C"
 
@@ -28,11 +28,16 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/findings"
+	"github.com/reprise-tt/reprise/internal/ttnn"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/emu"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 	"github.com/reprise-tt/reprise/sim/serve"
 )
@@ -44,6 +49,8 @@ var (
 	memory  hostMemory
 
 	endOnce sync.Once
+
+	found *findings.Gatherer // nil: a finding stops the chip
 )
 
 type hostMemory struct {
@@ -74,12 +81,18 @@ func end(err error) {
 		var b []byte
 		if m := current.Load(); m != nil && errors.Is(err, libttsim.ErrStopped) {
 			b = report(m, err)
+			if found != nil {
+				for i, c := range m.Chips() {
+					found.Stopped(i, c)
+				}
+				_ = found.Close() // an error can't be reported
+			}
 		} else {
 			b = fmt.Appendf(nil, "ERROR: %v\n", err)
 		}
 		_, _ = os.Stderr.Write(b) // an error can't be reported
 		if errors.Is(err, libttsim.ErrStopped) {
-			C.print_python_stacks(2)
+			_, _ = os.Stderr.WriteString(pythonStacks())
 		}
 		C._exit(1)
 	})
@@ -92,6 +105,21 @@ func machine(function string) *libttsim.Machine {
 		end(fmt.Errorf("%s: %w: libttsim_init has not been called, or libttsim_exit has", function, libttsim.ErrMisuse))
 	}
 	return m
+}
+
+func newGatherer(s libttsim.Settings) *findings.Gatherer {
+	return &findings.Gatherer{File: s.Findings, Code: ttnn.Code(s.KernelCache),
+		Calls: func() []findings.Call { return ttnn.Calls(pythonStacks()) }}
+}
+
+// pythonStacks returns what the threads of a Python process execute.
+func pythonStacks() string {
+	fd := C.python_stacks()
+	if fd < 0 {
+		return ""
+	}
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", int(fd)))
+	return string(text)
 }
 
 //export reprise_set_callbacks
@@ -111,8 +139,14 @@ func reprise_init() {
 	}
 	s, err := settings()
 	var m *libttsim.Machine
+	found = nil
+	var opts []sim.Option
+	if s.Findings != "" {
+		found = newGatherer(s)
+		opts = append(opts, sim.Findings(func(f *emu.Finding) { found.Add(slices.IndexFunc(m.Chips(), f.On), f) }))
+	}
 	if err == nil {
-		m, err = libttsim.Start(s, &memory, end)
+		m, err = libttsim.Start(s, &memory, end, opts...)
 	}
 	if err == nil && s.Report != "" {
 		reports, err = serve.Listen(s.Report)
@@ -142,7 +176,11 @@ func finish(m *libttsim.Machine) error {
 		_ = reports.Close() // serveReports sees it
 		reports = nil
 	}
-	return m.Close()
+	err := m.Close()
+	if found != nil {
+		err = errors.Join(err, found.Close())
+	}
+	return err
 }
 
 // reprise_at_exit ends the machine of a process that doesn't call libttsim_exit: chips must not

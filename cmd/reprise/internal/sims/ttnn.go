@@ -3,6 +3,7 @@ package sims
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/internal/findings"
 	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/internal/ttnn/recording"
 	"github.com/reprise-tt/reprise/sim/libttsim"
@@ -68,6 +70,7 @@ type ttnnRunCmd struct {
 	Chip    string        `placeholder:"ARCH" xor:"machine"`
 	Machine string        `placeholder:"NAME" xor:"machine"`
 	Check   []string      `placeholder:"NAME"`
+	Report  string        `placeholder:"FILE" type:"path"`
 	Seed    uint64        `placeholder:"N"`
 	Serve   string        `placeholder:"PATH"`
 	Timeout time.Duration `placeholder:"TIME"`
@@ -119,7 +122,43 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 	if len(c.Args) > 1 && c.Args[0] == "--" {
 		c.Args = c.Args[1:]
 	}
-	return c.start(ctx, s, r)
+	if len(c.Check) == 0 {
+		return c.start(ctx, s, r)
+	}
+	dir, err := os.MkdirTemp("", "reprise-findings")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	r.Settings.Findings = filepath.Join(dir, "findings.json")
+	return cmp.Or(c.start(ctx, s, r), c.reportFindings(ctx, s, r.Settings.Findings))
+}
+
+// reportFindings prints what the checks found, and writes it to --report.
+func (c *ttnnRunCmd) reportFindings(ctx context.Context, s cli.Streams, file string) error {
+	list, err := findings.Read(file)
+	if err != nil {
+		return err
+	}
+	if err := findings.Print(s.Err, list); err != nil {
+		return err
+	}
+	if c.Report != "" {
+		write := func(w io.Writer) error { return findings.Print(w, list) }
+		switch filepath.Ext(c.Report) {
+		case ".json":
+			write = func(w io.Writer) error { return json.NewEncoder(w).Encode(list) }
+		case ".sarif":
+			write = func(w io.Writer) error { return findings.SARIF(w, list) }
+		}
+		if err := cli.Save(ctx, "--report", c.Report, write); err != nil {
+			return err
+		}
+	}
+	if len(list) > 0 {
+		return cli.ExitStatus(1)
+	}
+	return nil
 }
 
 func ttnnCache() (string, error) {
