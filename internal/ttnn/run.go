@@ -109,6 +109,9 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	if slices.Contains(r.Settings.Checks, "races") || r.Settings.Record != "" {
 		env.preset(variableTelemetry, "1") // its reader accepts data if a counter is the same before and after, which is a race
 	}
+	if r.Settings.Findings != "" {
+		env.preset("TT_METAL_RISCV_DEBUG_INFO", "1") // for source lines
+	}
 	switch v := r.Installation.Version; {
 	case v.Less(firstQueues):
 		env.preset(variableSlow, "1")

@@ -86,6 +86,28 @@ type Finding struct {
 	chip *Chip
 }
 
+// Rewaive gives the chip other waivers, and reports whether one is of either access's program. The
+// error is that of [New].
+func (f *Finding) Rewaive(list []Waiver) (waived bool, err error) {
+	c := f.chip
+	if c.waivers, err = newWaivers(list); err != nil {
+		return false, fmt.Errorf("emu: %w: %w", ErrConfig, err)
+	}
+	c.waived.known = nil
+	for _, t := range c.tiles {
+		for _, k := range t.cores {
+			k.assumed = nil
+		}
+	}
+	at := c.coreAt(f.Tile, f.Core)
+	waived = f.HasCore && at != nil && at.waivedAt(f.PC) != 0
+	if o := f.Other; !waived && o != nil && !o.Host {
+		at = c.coreAt(o.Tile, o.Core)
+		waived = at != nil && at.waivedAt(o.PC) != 0
+	}
+	return waived, nil
+}
+
 // On reports whether the finding is of a chip.
 func (f *Finding) On(c *Chip) bool { return f.chip == c }
 

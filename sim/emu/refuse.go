@@ -153,22 +153,24 @@ func writerOf(o origin, noc bool) check.Writer {
 // Assumes reports whether the current instruction may rely on a.
 func (c *core) Assumes(a Assumptions) bool { return c.waived()&a == a }
 
-func (c *core) waived() Assumptions {
+func (c *core) waived() Assumptions { return c.waivedAt(c.pc) }
+
+func (c *core) waivedAt(pc uint32) Assumptions {
 	list := c.tile.chip.waivers
 	if len(list) == 0 {
 		return 0
 	}
 	var around [waiverSpan]uint32
 	for i := range around {
-		around[i] = c.instruction(c.pc + uint32(4*(i-waiverReach)))
+		around[i] = c.instruction(pc + uint32(4*(i-waiverReach)))
 	}
-	have, ok := c.assumed[c.pc]
+	have, ok := c.assumed[pc]
 	if !ok || have.around != around {
 		have = waived{around, c.tile.chip.waived.of(&around, list)}
 		if c.assumed == nil {
 			c.assumed = map[uint32]waived{}
 		}
-		c.assumed[c.pc] = have
+		c.assumed[pc] = have
 	}
 	return have.assume
 }

@@ -31,6 +31,7 @@ const deviceStride = 1 << 40
 // Machine is an emulated machine with its PCI functions. Call Close last.
 type Machine struct {
 	settings  Settings
+	late      sync.Mutex
 	waivers   int // number of waivers
 	emulated  *sim.Machine
 	chips     []*emu.Chip
@@ -251,11 +252,18 @@ func (m *Machine) fault() error {
 	return nil
 }
 
-// OutdatedWaivers reports whether the host has compiled programs since a machine with checks
-// started, which doesn't know what they rely on.
-func (m *Machine) OutdatedWaivers() bool {
+// Late reports whether a finding is of a program that relies on more than the chip knew, since the
+// host has compiled it after the machine's start. From now on the chip knows.
+func (m *Machine) Late(f *emu.Finding) bool {
+	m.late.Lock()
+	defer m.late.Unlock()
 	w, err := m.settings.waivers()
-	return err == nil && len(w) != m.waivers
+	if err != nil || len(w) == m.waivers {
+		return false
+	}
+	m.waivers = len(w)
+	late, err := f.Rewaive(w)
+	return err == nil && late
 }
 
 // StoppedError is a stopped chip's reason. It wraps ErrStopped.

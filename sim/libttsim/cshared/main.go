@@ -143,7 +143,11 @@ func reprise_init() {
 	var opts []sim.Option
 	if s.Findings != "" {
 		found = newGatherer(s)
-		opts = append(opts, sim.Findings(func(f *emu.Finding) { found.Add(slices.IndexFunc(m.Chips(), f.On), f) }))
+		opts = append(opts, sim.Findings(func(f *emu.Finding) {
+			if !m.Late(f) {
+				found.Add(slices.IndexFunc(m.Chips(), f.On), f)
+			}
+		}))
 	}
 	if err == nil {
 		m, err = libttsim.Start(s, &memory, end, opts...)

@@ -22,9 +22,6 @@ func report(m *libttsim.Machine, err error) []byte {
 		fmt.Fprintf(&b, "chip %d:\n", stopped.Chip)
 	}
 	_ = ttnn.PrintFault(&b, m.Chips()[stopped.Chip], stopped.Fault, compiled(m))
-	if m.OutdatedWaivers() {
-		b.WriteString("TT-NN has compiled kernels since the chip started, and checks only know what older ones rely on: run the program again\n")
-	}
 	if address, n, write, ok := m.LastAccess(); ok {
 		verb := "reading"
 		if write {
