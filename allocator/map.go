@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -98,13 +97,6 @@ func (a *Allocator) Map() *Map {
 	return m
 }
 
-// WriteJSON writes the map as an indented JSON object.
-func (m *Map) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(m)
-}
-
 func (m *Map) String() string {
 	var b strings.Builder
 	for i := range m.Regions {
@@ -122,12 +114,6 @@ func (m *Map) String() string {
 		}
 	}
 	return b.String()
-}
-
-// WriteText writes the map as text.
-func (m *Map) WriteText(w io.Writer) error {
-	_, err := io.WriteString(w, m.String())
-	return err
 }
 
 func (e *MapEntry) what() string {

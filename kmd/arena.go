@@ -42,7 +42,6 @@ func (d *Device) Pin(c PinConfig) (*HostMemory, error) {
 	if err != nil {
 		return nil, d.opError(err, "pin %s of host memory", humanize.IBytes(uint64(max(c.Size, 0))))
 	}
-	m.origin = d.leaks.origin()
 	return m, nil
 }
 

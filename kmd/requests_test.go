@@ -75,7 +75,7 @@ func TestWithoutTheFeature(t *testing.T) {
 	for name, err := range map[string]error{
 		"export": err1, "read": err2, "message": err3, "read-only pin": err4,
 		"write":   m.dev.NOCWrite(chip.NOC0, worker(chip.Blackhole), 0, 4, 1),
-		"cleanup": m.dev.SetNOCCleanup(&kmd.NOCStore{}),
+		"cleanup": m.dev.SetNOCCleanups(kmd.NOCStore{}),
 		"power":   m.dev.SetPower(0),
 	} {
 		if !errors.Is(err, kmd.ErrDriverTooOld) || !strings.Contains(err.Error(), "tt-kmd") {
@@ -347,7 +347,7 @@ func TestErrnosAreExplained(t *testing.T) {
 		{kabi.IoctlPinPages, syscall.EINVAL, func(d *kmd.Device) error { _, err := d.PinHostMemory(1 << 20); return err }, kmd.ErrNotContiguous, "IOMMU"},
 		{kabi.IoctlAllocateDMABuf, syscall.ENOMEM, func(d *kmd.Device) error { _, err := d.AllocateDMABuffer(1); return err }, kmd.ErrBusy, "cma="},
 		{kabi.IoctlSetPowerState, syscall.EINVAL, func(d *kmd.Device) error { return d.SetPower(0) }, kmd.ErrFirmware, "power"},
-		{kabi.IoctlSetNOCCleanup, syscall.EOPNOTSUPP, func(d *kmd.Device) error { return d.SetNOCCleanup(nil) }, kmd.ErrUnsupportedArch, "chip"},
+		{kabi.IoctlSetNOCCleanup, syscall.EOPNOTSUPP, func(d *kmd.Device) error { return d.SetNOCCleanups() }, kmd.ErrUnsupportedArch, "chip"},
 		{kabi.IoctlSMCMessage, syscall.EBUSY, func(d *kmd.Device) error { _, err := d.SMCMessage(context.Background(), [8]uint32{}); return err }, kmd.ErrBusy, "under way"},
 		{kabi.IoctlSMCMessage, syscall.EOPNOTSUPP, func(d *kmd.Device) error { _, err := d.SMCMessage(context.Background(), [8]uint32{}); return err }, kmd.ErrFirmware, "tt-flash"},
 		{kabi.IoctlLockCtl, syscall.EINVAL, func(d *kmd.Device) error { _, err := d.TryLock(0); return err }, kmd.ErrOutOfRange, "63"},
