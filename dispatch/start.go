@@ -180,13 +180,13 @@ func (q *Queue) releaseLocked(cause error) error {
 // terminate makes the kernels leave their loops, so that no transfer to host memory is in flight
 // when that memory goes. Source of the order: tt-metal host_runtime_commands.cpp.
 func (q *Queue) terminate(ctx context.Context) error {
-	subordinate := func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) }
-	order := []func(*cq.Builder){func(b *cq.Builder) { b.TerminateDispatch(cq.Master) }, subordinate}
+	subordinate := func(b *cq.Builder) { b.Dispatch(cq.Subordinate, cq.TerminateDispatch{}) }
+	order := []func(*cq.Builder){func(b *cq.Builder) { b.Dispatch(cq.Master, cq.TerminateDispatch{}) }, subordinate}
 	if !q.d.opts.StockWireFormat {
-		subordinate = func(b *cq.Builder) { b.ForwardSubordinate(cq.ForwardSubordinate{Command: cq.TerminateDispatch{}}) }
+		subordinate = func(b *cq.Builder) { b.Dispatch(cq.Master, cq.ForwardSubordinate{Command: cq.TerminateDispatch{}}) }
 		order = []func(*cq.Builder){subordinate, order[0]}
 	}
-	for _, add := range append(order, func(b *cq.Builder) { b.TerminatePrefetch() }) {
+	for _, add := range append(order, func(b *cq.Builder) { b.Append(cq.TerminatePrefetch{}) }) {
 		b := q.builderLocked()
 		add(&b)
 		if err := q.sendBuiltLocked(ctx, "close", &b); err != nil {
