@@ -179,14 +179,10 @@ func (d *Device) identify(ctx context.Context) error {
 		Domain: o.PCIDomain, Bus: uint8(o.BusDevFn >> 8), Slot: uint8(o.BusDevFn >> 3 & 31), Function: uint8(o.BusDevFn & 7),
 		Driver: Version{drv.DriverVersionMajor, drv.DriverVersionMinor, drv.DriverVersionPatch},
 	}
-	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		if p := a.Params(); p.PCI.Vendor == o.VendorID && p.PCI.Device == o.DeviceID {
-			d.arch, d.params = a, p
-		}
-	}
-	if d.params == nil {
+	if d.arch = archOf(o.VendorID, o.DeviceID); !d.arch.Valid() {
 		return &UnknownDeviceError{Vendor: o.VendorID, Device: o.DeviceID}
 	}
+	d.params = d.arch.Params()
 	// An unknown request and a bad argument have the same errno, so this compares the version.
 	// Interface 2 (driver 2.0.0) is the first with NoC addresses for pinned memory.
 	if drv.DriverVersion < kabi.DriverAPIVersion {
@@ -194,6 +190,16 @@ func (d *Device) identify(ctx context.Context) error {
 			ErrDriverTooOld, drv.DriverVersion, kabi.DriverAPIVersion, kabi.OldestDriver)
 	}
 	return nil
+}
+
+// archOf returns 0 for a device that isn't known.
+func archOf(vendor, device uint16) chip.Arch {
+	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		if p := a.Params().PCI; p.Vendor == vendor && p.Device == device {
+			return a
+		}
+	}
+	return 0
 }
 
 func (d *Device) opError(err error, op string, args ...any) error {

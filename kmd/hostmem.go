@@ -17,7 +17,6 @@ type HostMemory struct {
 	chunk  int       // bytes in each pin but the last
 	config PinConfig // for Repin
 	noc    uint64
-	phys   uint64
 	name   string
 }
 
