@@ -241,7 +241,7 @@ func (d *machine) awaitDone(ctx context.Context, c chip.Core, limit time.Duratio
 	}
 	w := newWaiter(limit, Pace{}, &d.naps)
 	for {
-		v, err := d.kd.Read32(xy, uint64(d.layoutOf(c).L1.Go))
+		v, err := d.kd.Read32(xy, uint64(d.report.LayoutOf(c).L1.Go))
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func (g *Debug) Name() string { return g.d.kd.String() }
 
 // ReadL1 reads from the L1 of a worker.
 func (g *Debug) ReadL1(worker chip.Core, addr uint32, p []byte) error {
-	return g.d.read(worker, addr, p)
+	return g.d.report.Read(worker, addr, p)
 }
 
 // WriteL1 writes to the L1 of a worker.
@@ -122,7 +122,7 @@ func (d *machine) watchedCores(of chip.Range) (out []chip.Core) {
 
 func (d *machine) failures(c chip.Core) ([]watch.Failure, error) {
 	area := make([]byte, watch.AreaSize)
-	if err := d.read(c, d.worker.L1.Watch, area); err != nil {
+	if err := d.report.Read(c, d.worker.L1.Watch, area); err != nil {
 		return nil, fmt.Errorf("dispatch: read failed checks of %v: %w", c, err)
 	}
 	if !watch.Failed(area) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/firmware/relay"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -166,20 +167,21 @@ func (d *Device) add(q *Queue) {
 
 // guard asks the driver for the full clock, and to stop the cores that use this process's memory if
 // it is killed. A device that is open exclusively has one such store, for the dispatcher of queue
-// 0.
+// 0. The near end of a link is stopped when the first file goes and right before the last one, with
+// which the memory goes.
 func (d *Device) guard() error {
 	if d.power != nil {
 		_ = d.power()
 		d.power = nil
 	}
 	var err error
-	if d.up != nil {
-		d.power, err = d.up.guard()
-		return err
-	}
-	if d.power, err = d.kd.HoldPower(kmd.PowerAIClock); err != nil {
+	if d.power, err = d.hostSide().HoldPower(kmd.PowerAIClock); err != nil {
 		d.power = nil
 		return fmt.Errorf("dispatch: start: raise the clock: %w", err)
+	}
+	if d.up != nil {
+		stop := kmd.NOCStore{Target: d.up.Link.Near, Addr: relay.Stop, Value: 1}
+		return d.cleanUpBy(stop, stop)
 	}
 	var stores []kmd.NOCStore
 	for id := range d.queues {
@@ -192,8 +194,15 @@ func (d *Device) guard() error {
 			stores = append(stores, kmd.NOCStore{Target: xy, Addr: uint64(d.pr.SoftReset), Value: d.pr.ResetAll})
 		}
 	}
-	err = d.kd.SetNOCCleanups(stores...)
-	if err != nil && !errors.Is(err, kmd.ErrDriverTooOld) && !errors.Is(err, kmd.ErrBusy) {
+	if err = d.cleanUpBy(stores...); errors.Is(err, kmd.ErrBusy) {
+		err = nil
+	}
+	return err
+}
+
+func (d *Device) cleanUpBy(stores ...kmd.NOCStore) error {
+	err := d.hostSide().SetNOCCleanups(stores...)
+	if err != nil && !errors.Is(err, kmd.ErrDriverTooOld) {
 		return fmt.Errorf("dispatch: start: have the driver stop the queues' cores when this process ends: %w", err)
 	}
 	return nil
