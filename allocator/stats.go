@@ -180,10 +180,6 @@ func (a *Allocator) outOfMemoryLocked(e *Extent, r *Request, reg *region) error 
 	return err
 }
 
-func (a *Allocator) overlappingLocked(e Extent) []Live {
-	return a.extentsLocked(func(l *Live) bool { return l.Overlaps(e) })
-}
-
 // Usage is the use of one kind's memory, in bytes over all banks.
 type Usage struct {
 	Allocated uint64

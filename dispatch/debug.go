@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
@@ -66,20 +65,6 @@ func (g *Debug) Printing(since uint64) (programs []*print.Program, version uint6
 // OnPrinting has f called before a new printing program can run, before one is forgotten, and
 // before and after a restart empties the rings.
 func (g *Debug) OnPrinting(f func()) (cancel func()) { return g.d.printing.watch(f) }
-
-func watchArea(l1 *abi.L1Map) int {
-	if l1.Watch == 0 {
-		return 0
-	}
-	return watch.AreaSize
-}
-
-func (d *machine) tiles(l1 *abi.L1Map) []byte {
-	if l1.Tiles == 0 {
-		return nil
-	}
-	return abi.Tiles(d.ch)
-}
 
 const (
 	watchFirst  = 2 * time.Millisecond

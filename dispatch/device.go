@@ -329,11 +329,20 @@ func endsLater(ctx context.Context, by time.Duration) (context.Context, context.
 func (d *Device) After(t Detached) State { return d.programs.After(t) }
 
 // HoldPrints keeps the texts that an image's kernels print until as many calls of DropPrints.
-func (d *Device) HoldPrints(im *Image) { d.printing.hold(im.Prints()) }
+func (d *Device) HoldPrints(im *Image) {
+	if d.printing.learn(im.Prints()) {
+		d.printing.tell() // returns once listeners are ready
+	}
+}
 
 // DropPrints is the reverse of HoldPrints. After the last one listeners read once more, and then
 // the texts are forgotten.
-func (d *Device) DropPrints(im *Image) { d.printing.drop(im.Prints()) }
+func (d *Device) DropPrints(im *Image) {
+	if d.printing.last(im.Prints()) {
+		d.printing.tell()
+		d.printing.forget()
+	}
+}
 
 // NewEvent returns an event. A timed one keeps the device's time of each recording, which
 // tt-metal's command-queue firmware doesn't report: Record then returns [ErrQueueFirmware].

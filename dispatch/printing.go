@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
@@ -26,13 +25,6 @@ func newPrinting() *printing {
 
 func printedKey(p *print.Program) string { return fmt.Sprint(p.ID, p.Cores) }
 
-// hold returns once listeners are ready.
-func (p *printing) hold(programs []print.Program) {
-	if p.learn(programs) {
-		p.tell()
-	}
-}
-
 func (p *printing) learn(programs []print.Program) (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,13 +43,6 @@ func (p *printing) learn(programs []print.Program) (more bool) {
 		p.any.Store(true)
 	}
 	return more
-}
-
-func (p *printing) drop(programs []print.Program) {
-	if p.last(programs) {
-		p.tell()
-		p.forget()
-	}
 }
 
 // last reports whether a program lost its last hold.
@@ -149,11 +134,4 @@ func (p *printing) current() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.epoch
-}
-
-func printHeaders(l1 *abi.L1Map) int {
-	if l1.Print == 0 {
-		return 0
-	}
-	return print.HeadersSize
 }

@@ -203,7 +203,7 @@ func (q *Queue) progressLifeLocked() (p [2]uint64, err error) {
 	if read == 1<<32-1 {
 		err = q.d.kd.Alive()
 	}
-	p = [2]uint64{q.comp.seen(), uint64(read)}
+	p = [2]uint64{q.comp.pages.Load(), uint64(read)}
 	for _, o := range q.all {
 		if o != q {
 			o.mix(&p)
@@ -218,7 +218,7 @@ func (q *Queue) mix(p *[2]uint64) {
 	}
 	defer q.life.mu.RUnlock()
 	if !q.life.closed {
-		p[0] = p[0]<<32 | p[0]>>32 ^ q.comp.seen()
+		p[0] = p[0]<<32 | p[0]>>32 ^ q.comp.pages.Load()
 		p[1] = p[1]<<32 | uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))
 	}
 }

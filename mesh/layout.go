@@ -61,15 +61,6 @@ func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
 	return l, nil
 }
 
-func (l *layout) first(c Coord) bool {
-	for a, x := range c {
-		if l.split[a] == Replicate && x > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 func (l *layout) same(a, b Coord) bool {
 	for i := range a {
 		if l.split[i] != Replicate && a[i] != b[i] {
