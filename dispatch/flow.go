@@ -52,14 +52,22 @@ func (q *Queue) control(op string, f func(controlWords) error) error {
 	if err := q.ControlFlow(); err != nil {
 		return err
 	}
+	return q.beside(op, func() error {
+		xy, err := q.d.ch.Virtual(q.tiles.prefetch)
+		if err != nil {
+			return err
+		}
+		return f(controlWords{q.d, xy})
+	})
+}
+
+// beside calls f, which accesses the queue's cores without commands.
+func (q *Queue) beside(op string, f func() error) error {
 	q.life.mu.RLock()
 	defer q.life.mu.RUnlock()
 	err := q.overLifeLocked()
 	if err == nil {
-		var xy chip.XY
-		if xy, err = q.d.ch.Virtual(q.tiles.prefetch); err == nil {
-			err = f(controlWords{q.d, xy})
-		}
+		err = f()
 	}
 	if err != nil {
 		return q.errorf("%s: %w", op, err)
