@@ -1,10 +1,8 @@
 package allocator
 
 import (
-	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -95,46 +93,7 @@ func TestMapCovers(t *testing.T) {
 		if sum != uint64(len(a.all())) {
 			t.Fatalf("%d extents, want %d", sum, len(a.all()))
 		}
-		var b bytes.Buffer
-		must(t, m.WriteSVG(&b))
-		wellFormed(t, b.Bytes())
 	})
-}
-
-func wellFormed(t fataler, b []byte) (rects int) {
-	for d := xml.NewDecoder(bytes.NewReader(b)); ; {
-		tok, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return rects
-		}
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, b)
-		}
-		if e, ok := tok.(xml.StartElement); ok && e.Name.Local == "rect" {
-			rects++
-		}
-	}
-}
-
-func TestMapSVG(t *testing.T) {
-	var b bytes.Buffer
-	must(t, sample(t).Map().WriteSVG(&b))
-	if n := wellFormed(t, b.Bytes()); n != 9 || !strings.Contains(b.String(), "DRAM in &lt;&#34;&amp;&gt; freed") {
-		t.Errorf("%d ranges in\n%s", n, b.String())
-	}
-	a := mustNew(t, Config{DRAMBanks: 1, DRAMEnd: gib, DRAMAlign: 64})
-	for i := range 20_000 {
-		e := mustAllocate(t, a, Request{Size: 64, Owner: fmt.Sprint(i)})
-		if i%2 == 0 {
-			mustFree(t, a, e)
-			mustAllocate(t, a, Request{Size: 128})
-		}
-	}
-	b.Reset()
-	must(t, a.Map().WriteSVG(&b))
-	if n := wellFormed(t, b.Bytes()); n > 2*svgWidth {
-		t.Errorf("%d ranges are drawn", n)
-	}
 }
 
 func TestReports(t *testing.T) {
