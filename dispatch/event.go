@@ -148,7 +148,8 @@ func (q *Queue) Record(ctx context.Context, e *Event, site uintptr, subs ...int)
 	return nil
 }
 
-func (q *Queue) record(ctx context.Context, op string, timed bool, group func() (lanes, error)) (done *completion, start uint64, err error) {
+func (q *Queue) record(ctx context.Context, op string, timed bool, group func() (lanes, error)) (done *completion, start uint64,
+	err error) {
 	defer q.leave(&err, q.enter())
 	g, err := group()
 	if err != nil {

@@ -96,7 +96,9 @@ func (s span) contains(addr uint64) bool { return s.start <= addr && addr < s.en
 
 // layout puts the loaded segments, by physical address, into one image. Data must be within room.
 func layout(f *elf.File, room span) (*Image, span, error) {
-	fail := func(err error, format string, args ...any) (*Image, span, error) { return nil, span{}, refuse(err, format, args...) }
+	fail := func(err error, format string, args ...any) (*Image, span, error) {
+		return nil, span{}, refuse(err, format, args...)
+	}
 	var loads []*elf.Prog
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && p.Memsz != 0 {

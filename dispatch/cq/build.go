@@ -12,8 +12,8 @@ func (b *Builder) Append(c PrefetchCommand) int {
 	return at
 }
 
-// Dispatch appends any dispatcher command. Any dispatcher gets any, so that what was decoded encodes
-// again; Check judges.
+// Dispatch appends any dispatcher command. Any dispatcher gets any, so that what was decoded
+// encodes again; Check judges.
 func (b *Builder) Dispatch(to Dispatcher, c DispatchCommand) int {
 	switch {
 	case to > Subordinate:
@@ -495,8 +495,8 @@ func (c ForwardSubordinate) encode(b *Builder, _ bool) int {
 	return b.fail(bad(ErrFormat, AtForwarded, c.ID().String(), "%T can't be forwarded", c.Command))
 }
 
-// ForwardSubordinateGo appends the ForwardSubordinate of a go signal without an allocation. The signal
-// is at AtForwarded.
+// ForwardSubordinateGo appends the ForwardSubordinate of a go signal without an allocation. The
+// signal is at AtForwarded.
 func (b *Builder) ForwardSubordinateGo(wait bool, c SendGoSignal) int {
 	return b.forwardSubordinate(ForwardSubordinate{Wait: wait}, c.words())
 }

@@ -9,8 +9,8 @@ import (
 const maxPayload = math.MaxInt32 - 128
 
 // Builder appends commands to a byte slice: by a method those that queues and programs are full of,
-// any by Append and Dispatch. It allocates only when the slice is full. A command
-// that can't be written leaves the bytes as they were and sets the error that Finish returns.
+// any by Append and Dispatch. It allocates only when the slice is full. A command that can't be
+// written leaves the bytes as they were and sets the error that Finish returns.
 //
 // The methods for dispatcher commands wrap them in a RELAY_INLINE and return the offset of the
 // dispatcher command, 16 bytes after the prefetcher's, or 0 after an error. The At constants find

@@ -38,8 +38,8 @@ func place(v kernels.MetalVariable) string {
 // ErrNotMetal is [Firmware.Processor]'s for an image that tt-metal didn't build.
 var ErrNotMetal = errors.New("the kernel was not built by tt-metal")
 
-// Processor proves by symbols that a kernel was linked with this firmware, and returns the processor
-// that it was linked for. The error is a [*MismatchError], or wraps [ErrNotMetal].
+// Processor proves by symbols that a kernel was linked with this firmware, and returns the
+// processor that it was linked for. The error is a [*MismatchError], or wraps [ErrNotMetal].
 func (f *Firmware) Processor(im *kernels.Image) (chip.Processor, error) {
 	if im == nil || im.Metal == nil {
 		return 0, fmt.Errorf("metal: %w: Reprise's own kernels run on Reprise's own firmware", ErrNotMetal)
