@@ -287,7 +287,7 @@ func strippedKernels(all []metal.QueueKernel) []dispatch.StrippedKernel {
 	var out []dispatch.StrippedKernel
 	for i := range all {
 		k := &all[i]
-		out = append(out, dispatch.StrippedKernel{File: k.File, Image: k.Image.Text, Has: k.Has, DRAMBanks: k.Image.Metal.DRAMBanks})
+		out = append(out, dispatch.StrippedKernel{Image: k.Image.Text, Has: k.Has, DRAMBanks: k.Image.Metal.DRAMBanks})
 	}
 	return out
 }

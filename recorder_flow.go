@@ -450,7 +450,7 @@ func (e encoder) reads(reads []argRead) error {
 		a := &reads[i]
 		b := e.builder()
 		for _, c := range a.commands() {
-			a.word.at = len(e.rec.Bytes()) + b.ReadArg(c)
+			a.word.at = len(e.rec.Bytes()) + b.Dispatch(cq.Master, c)
 			e.part.conds = append(e.part.conds, a.word)
 		}
 		cmds, err := b.Finish()

@@ -192,9 +192,8 @@ func (a *Allocator) AllocateAt(r Request, addr uint64) (e Extent, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if units > math.MaxUint32 || !reg.takeAt(addr, uint32(units)) {
-		return Extent{}, &OccupiedError{
-			Kind: r.Kind, Addr: addr, End: e.End(), Low: reg.low, High: reg.high, By: a.overlappingLocked(e),
-		}
+		return Extent{}, &OccupiedError{Kind: r.Kind, Addr: addr, End: e.End(), Low: reg.low, High: reg.high,
+			By: a.extentsLocked(func(l *Live) bool { return l.Overlaps(e) })}
 	}
 	a.recordLocked(&e, &r, reg)
 	return e, nil

@@ -455,10 +455,9 @@ func TestGauge(t *testing.T) {
 		}
 	}
 	must(t, a.Unhold(e))
-	a.ResetPeak(DRAM)
 	want := []heard{
 		{DRAM, Usage{256, 256, dram, 1}}, {L1, Usage{256, 256, l1, 1}}, {DRAM, Usage{384, 384, dram, 2}},
-		{L1, Usage{0, 256, l1, 0}}, {DRAM, Usage{256, 384, dram, 1}}, {DRAM, Usage{0, 384, dram, 0}}, {DRAM, Usage{0, 0, dram, 0}},
+		{L1, Usage{0, 256, l1, 0}}, {DRAM, Usage{256, 384, dram, 1}}, {DRAM, Usage{0, 384, dram, 0}},
 	}
 	if diff := cmp.Diff(want, g.all); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -1,11 +1,8 @@
 package allocator
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -98,13 +95,6 @@ func (a *Allocator) Map() *Map {
 	return m
 }
 
-// WriteJSON writes the map as an indented JSON object.
-func (m *Map) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(m)
-}
-
 func (m *Map) String() string {
 	var b strings.Builder
 	for i := range m.Regions {
@@ -122,12 +112,6 @@ func (m *Map) String() string {
 		}
 	}
 	return b.String()
-}
-
-// WriteText writes the map as text.
-func (m *Map) WriteText(w io.Writer) error {
-	_, err := io.WriteString(w, m.String())
-	return err
 }
 
 func (e *MapEntry) what() string {
@@ -150,80 +134,6 @@ func (e *MapEntry) what() string {
 		parts = append(parts, "at "+filepath.Join(filepath.Base(filepath.Dir(e.Site)), filepath.Base(e.Site)))
 	}
 	return strings.Join(parts, " ")
-}
-
-const (
-	svgWidth  = 1000
-	svgBar    = 40
-	svgText   = 16
-	svgMargin = 10
-)
-
-// WriteSVG writes the map as a picture: a bar for each region, with tooltips for the ranges. Narrow
-// ranges are drawn together.
-func (m *Map) WriteSVG(w io.Writer) error {
-	b := bufio.NewWriter(w)
-	height := svgMargin
-	for i := range m.Regions {
-		height += len(m.Regions[i].Stats)*svgText + svgBar + 2*svgMargin
-	}
-	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="monospace" font-size="12">`+"\n",
-		svgWidth+2*svgMargin, height)
-	y := svgMargin
-	for i := range m.Regions {
-		r := &m.Regions[i]
-		for _, s := range r.Stats {
-			y += svgText
-			fmt.Fprintf(b, `<text x="%d" y="%d">%s</text>`+"\n", svgMargin, y-4, escape(s.String()))
-		}
-		r.draw(b, y)
-		y += svgBar + 2*svgMargin
-	}
-	b.WriteString("</svg>\n")
-	return b.Flush()
-}
-
-func (r *RegionMap) draw(b *bufio.Writer, y int) {
-	if len(r.Entries) == 0 {
-		return
-	}
-	low := r.Entries[0].Start
-	scale := svgWidth / float64(r.Entries[len(r.Entries)-1].End-low)
-	at := func(addr uint64) float64 { return svgMargin + float64(addr-low)*scale }
-	for i := 0; i < len(r.Entries); {
-		e := r.Entries[i]
-		n := 1
-		for i+n < len(r.Entries) && at(e.End)-at(e.Start) < 1 && at(r.Entries[i+n].End)-at(e.Start) < 2 {
-			e.End = r.Entries[i+n].End
-			n++
-		}
-		title, color := e.what(), "#e8e8e8"
-		if n > 1 {
-			title = fmt.Sprintf("%d ranges", n)
-		}
-		if n > 1 || !e.Free {
-			color = hue(r.Entries[i].Owner)
-		}
-		fmt.Fprintf(b, `<rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s"><title>[%#x,%#x) %s: %s</title></rect>`+"\n",
-			at(e.Start), y, max(at(e.End)-at(e.Start), 0.5), svgBar, color, e.Start, e.End, humanize.IBytes(e.Bytes()), escape(title))
-		i += n
-	}
-}
-
-func hue(owner string) string {
-	h := uint32(2166136261)
-	for _, c := range []byte(owner) {
-		h = (h ^ uint32(c)) * 16777619
-	}
-	return fmt.Sprintf("hsl(%d,60%%,%d%%)", h%360, 45+h>>9%20)
-}
-
-func escape(s string) string {
-	var b strings.Builder
-	if err := xml.EscapeText(&b, []byte(s)); err != nil {
-		return ""
-	}
-	return b.String()
 }
 
 // The reports have the names and columns of tt-metal's memory reporter

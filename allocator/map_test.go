@@ -1,10 +1,8 @@
 package allocator
 
 import (
-	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -43,15 +41,10 @@ func TestMapText(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	var b bytes.Buffer
-	if err := sample(t).Map().WriteText(&b); err != nil || b.Len() < len(want) {
-		t.Errorf("%d B, %v", b.Len(), err)
-	}
 }
 
 func TestMapJSON(t *testing.T) {
-	var b bytes.Buffer
-	must(t, sample(t).Map().WriteJSON(&b))
+	b := expect.Value(json.Marshal(sample(t).Map()))(t)
 	var got struct {
 		Regions []struct {
 			Name    string
@@ -59,9 +52,9 @@ func TestMapJSON(t *testing.T) {
 			Entries []map[string]any
 		}
 	}
-	must(t, json.Unmarshal(b.Bytes(), &got))
+	must(t, json.Unmarshal(b, &got))
 	if len(got.Regions) != 3 || got.Regions[0].Name != "DRAM and trace" || got.Regions[2].Stats[0]["kind"] != "L1_SMALL" {
-		t.Fatalf("%s", b.String())
+		t.Fatalf("%s", b)
 	}
 	first := got.Regions[0].Entries[0]
 	if site, _ := first["site"].(string); !strings.Contains(site, "map_test.go:") {
@@ -100,46 +93,7 @@ func TestMapCovers(t *testing.T) {
 		if sum != uint64(len(a.all())) {
 			t.Fatalf("%d extents, want %d", sum, len(a.all()))
 		}
-		var b bytes.Buffer
-		must(t, m.WriteSVG(&b))
-		wellFormed(t, b.Bytes())
 	})
-}
-
-func wellFormed(t fataler, b []byte) (rects int) {
-	for d := xml.NewDecoder(bytes.NewReader(b)); ; {
-		tok, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return rects
-		}
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, b)
-		}
-		if e, ok := tok.(xml.StartElement); ok && e.Name.Local == "rect" {
-			rects++
-		}
-	}
-}
-
-func TestMapSVG(t *testing.T) {
-	var b bytes.Buffer
-	must(t, sample(t).Map().WriteSVG(&b))
-	if n := wellFormed(t, b.Bytes()); n != 9 || !strings.Contains(b.String(), "DRAM in &lt;&#34;&amp;&gt; freed") {
-		t.Errorf("%d ranges in\n%s", n, b.String())
-	}
-	a := mustNew(t, Config{DRAMBanks: 1, DRAMEnd: gib, DRAMAlign: 64})
-	for i := range 20_000 {
-		e := mustAllocate(t, a, Request{Size: 64, Owner: fmt.Sprint(i)})
-		if i%2 == 0 {
-			mustFree(t, a, e)
-			mustAllocate(t, a, Request{Size: 128})
-		}
-	}
-	b.Reset()
-	must(t, a.Map().WriteSVG(&b))
-	if n := wellFormed(t, b.Bytes()); n > 2*svgWidth {
-		t.Errorf("%d ranges are drawn", n)
-	}
 }
 
 func TestReports(t *testing.T) {

@@ -168,9 +168,6 @@ func (d *Distribution) Cores() []chip.Core { return slices.Clone(d.cores) }
 // Pages returns the number of pages of the tensor.
 func (d *Distribution) Pages() int { return d.pages }
 
-// Shards returns the number of shards.
-func (d *Distribution) Shards() int { return d.shards }
-
 // CorePages returns the places for pages in each core.
 func (d *Distribution) CorePages() int { return d.perCore * d.volume }
 

@@ -101,7 +101,7 @@ func TestShardOrder(t *testing.T) {
 				Strategy: tc.s})
 			must(t, err)
 			var got string
-			for s := range d.Shards() {
+			for s := range d.shards {
 				core, _ := d.of(s)
 				got += d.Cores()[core].String()
 			}

@@ -98,22 +98,15 @@ func (c Change) String() string {
 	return "- " + c.Live.String()
 }
 
-type identity struct {
-	kind                Kind
-	addr, perBank, size uint64
-	page                uint64
-	banks               uint32
-	owner, tag          string
-	site                uintptr
-}
-
-func (l *Live) identity() identity {
-	return identity{l.Kind, l.Addr, l.PerBank, l.Size, l.PageSize, l.Banks, l.Owner, l.Tag, l.Site}
+// identity is l without what differs between allocators, and with time.
+func (l Live) identity() Live {
+	l.from, l.slot, l.seal, l.Holds, l.Freed = nil, 0, 0, 0, false
+	return l
 }
 
 // Diff returns the changes since an earlier [Allocator.Clone], by kind and address.
 func (a *Allocator) Diff(earlier *Allocator) []Change {
-	was := map[identity]Live{}
+	was := map[Live]Live{}
 	for _, l := range earlier.all() {
 		was[l.identity()] = l
 	}

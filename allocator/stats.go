@@ -70,19 +70,6 @@ func (a *Allocator) has(k Kind) bool { return k.valid() && a.region[k] != nil }
 
 func (a *Allocator) shared() bool { return a.region[Trace].holes == a.region[DRAM].holes }
 
-// ResetPeak sets the high-water mark of a kind to what is allocated now.
-func (a *Allocator) ResetPeak(k Kind) {
-	if !a.has(k) {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.region[k].peak = a.region[k].allocated
-	if a.cfg.Gauge != nil {
-		a.notifyLocked(k)
-	}
-}
-
 // Extents returns the live extents of a kind by address, including those that only holds keep.
 func (a *Allocator) Extents(k Kind) []Live {
 	a.mu.Lock()
@@ -144,14 +131,8 @@ func (a *Allocator) Holes(k Kind) []Hole {
 	return out
 }
 
-// Owners returns the memory of each owner and kind, most bytes in a bank first.
-func (a *Allocator) Owners() []OwnerUsage {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.usageLocked(func(*block) bool { return true })
-}
-
-func (a *Allocator) usageLocked(want func(*block) bool) []OwnerUsage {
+// usageLocked returns the memory of each owner and kind in a region, most bytes in a bank first.
+func (a *Allocator) usageLocked(reg *region) []OwnerUsage {
 	type key struct {
 		owner string
 		kind  Kind
@@ -159,7 +140,7 @@ func (a *Allocator) usageLocked(want func(*block) bool) []OwnerUsage {
 	sum := make(map[key]*OwnerUsage)
 	for i, s := range a.state {
 		b := &a.blocks[i]
-		if !s.live() || !want(b) {
+		if !s.live() || a.region[b.kind()].holes != reg.holes {
 			continue
 		}
 		k := key{a.nameOfLocked(uint32(i)).owner, b.kind()}
@@ -182,7 +163,7 @@ func (a *Allocator) usageLocked(want func(*block) bool) []OwnerUsage {
 }
 
 func (a *Allocator) outOfMemoryLocked(e *Extent, r *Request, reg *region) error {
-	owners := a.usageLocked(func(b *block) bool { return a.region[b.kind()].holes == reg.holes })
+	owners := a.usageLocked(reg)
 	free, largest := reg.free()
 	err := &OutOfMemoryError{
 		Kind: e.Kind, Owner: r.Owner, Tag: r.Tag, Size: e.Size, Banks: reg.banks,
@@ -197,10 +178,6 @@ func (a *Allocator) outOfMemoryLocked(e *Extent, r *Request, reg *region) error 
 		err.TraceRegion = uint64(reg.banks) * up(more, tracePage)
 	}
 	return err
-}
-
-func (a *Allocator) overlappingLocked(e Extent) []Live {
-	return a.extentsLocked(func(l *Live) bool { return l.Overlaps(e) })
 }
 
 // Usage is the use of one kind's memory, in bytes over all banks.

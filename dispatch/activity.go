@@ -37,11 +37,11 @@ func (d *Device) Activity(kernels bool) Activity {
 	counted := kernels && d.worker.Revision.Own()
 	word := make([]byte, 4)
 	for c := range d.grid.Cores() {
-		if d.read(c, l1.Go+4*uint32(d.goSlots[c]), word) == nil && word[3] == postmortem.SignalGo {
+		if d.report.Read(c, l1.Go+4*uint32(d.goSlots[c]), word) == nil && word[3] == postmortem.SignalGo {
 			a.Busy++
 		}
 		for p := range uint32(chip.NumProcessors) {
-			if counted && d.read(c, l1.CoreState+p*l1.CoreStateSize+d.worker.State.Kernels, word) == nil {
+			if counted && d.report.Read(c, l1.CoreState+p*l1.CoreStateSize+d.worker.State.Kernels, word) == nil {
 				a.Kernels += binary.LittleEndian.Uint32(word)
 			}
 		}

@@ -404,13 +404,8 @@ func (p *batchPart) awaitPeersLocked() {
 func (p *batchPart) copyLocked() {
 	q := p.Queue
 	p.count(q.stream.lanes)
-	off, n := p.offset, uint32(len(p.Bytes))
-	copy(q.rings.issue.mem[off:], p.Bytes)
-	if q.translates {
-		q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
-	}
-	q.rings.issue.put(off, n, q.rings.fetch.put)
-	q.tiles.prefetchL1.Publish() // before the entry that announces them
+	copy(q.rings.issue.mem[p.offset:], p.Bytes)
+	q.placedLocked(p.offset, uint32(len(p.Bytes)))
 }
 
 func (p *batchPart) announceLocked() error {

@@ -15,6 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/firmware"
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/dispatch/program"
+	"github.com/reprise-tt/reprise/kernels/print"
+	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
 // tt-metal waits as long for the base firmware.
@@ -183,20 +185,22 @@ func (d *machine) loadFirmware(f *Firmware, cores chip.Range) error {
 		data []byte
 	}{
 		{"mailbox", l1.Mailbox, f.Layout.Mailbox()},
-		{"rings of prints", l1.Print, make([]byte, printHeaders(l1))},
-		{"failed checks", l1.Watch, make([]byte, watchArea(l1))},
-		{"tiles", l1.Tiles, d.tiles(l1)},
+		{"rings of prints", l1.Print, make([]byte, print.HeadersSize)},
+		{"failed checks", l1.Watch, make([]byte, watch.AreaSize)},
+		{"tiles", l1.Tiles, abi.Tiles(d.ch)},
 		{"zeros", l1.Zeros, make([]byte, l1.ZerosSize)},
 		{"bank table", l1.BankTable, f.Layout.Banks.Encode(d.ch.DRAMBanks(), d.l1Banks)},
 		{"virtual coordinates", f.Layout.Boot.Virtual, virtual},
-		{"reset vector", 0, binary.LittleEndian.AppendUint32(nil, jump(l1.Firmware[chip.BRISC]))},
 	} {
-		if len(w.data) == 0 {
-			continue
+		if w.addr == 0 {
+			continue // the revision has no place for it
 		}
 		if err := d.multicast(cores, uint64(w.addr), w.data); err != nil {
 			return fmt.Errorf("dispatch: bring-up: write %s: %w", w.what, err)
 		}
+	}
+	if err := d.multicastWord(cores, 0, jump(l1.Firmware[chip.BRISC])); err != nil {
+		return fmt.Errorf("dispatch: bring-up: write reset vector: %w", err)
 	}
 	for c := range cores.Cores() {
 		if err := d.write(c, l1.CoreInfo, f.Layout.EncodeInfo(d.ch, c, d.grid.Contains(c))); err != nil {
@@ -241,7 +245,7 @@ func (d *machine) awaitDone(ctx context.Context, c chip.Core, limit time.Duratio
 	}
 	w := newWaiter(limit, Pace{}, &d.naps)
 	for {
-		v, err := d.kd.Read32(xy, uint64(d.layoutOf(c).L1.Go))
+		v, err := d.kd.Read32(xy, uint64(d.report.LayoutOf(c).L1.Go))
 		if err != nil {
 			return err
 		}

@@ -122,8 +122,6 @@ func (c *completions) count() int {
 	return len(c.expected)
 }
 
-func (c *completions) seen() uint64 { return c.pages.Load() }
-
 // drain returns at once while another goroutine drains.
 func (c *completions) drain() error {
 	if !c.ringMu.TryLock() {

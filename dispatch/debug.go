@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
@@ -22,7 +21,7 @@ func (g *Debug) Name() string { return g.d.kd.String() }
 
 // ReadL1 reads from the L1 of a worker.
 func (g *Debug) ReadL1(worker chip.Core, addr uint32, p []byte) error {
-	return g.d.read(worker, addr, p)
+	return g.d.report.Read(worker, addr, p)
 }
 
 // WriteL1 writes to the L1 of a worker.
@@ -67,20 +66,6 @@ func (g *Debug) Printing(since uint64) (programs []*print.Program, version uint6
 // before and after a restart empties the rings.
 func (g *Debug) OnPrinting(f func()) (cancel func()) { return g.d.printing.watch(f) }
 
-func watchArea(l1 *abi.L1Map) int {
-	if l1.Watch == 0 {
-		return 0
-	}
-	return watch.AreaSize
-}
-
-func (d *machine) tiles(l1 *abi.L1Map) []byte {
-	if l1.Tiles == 0 {
-		return nil
-	}
-	return abi.Tiles(d.ch)
-}
-
 const (
 	watchFirst  = 2 * time.Millisecond
 	watchLatest = 128 * time.Millisecond
@@ -122,7 +107,7 @@ func (d *machine) watchedCores(of chip.Range) (out []chip.Core) {
 
 func (d *machine) failures(c chip.Core) ([]watch.Failure, error) {
 	area := make([]byte, watch.AreaSize)
-	if err := d.read(c, d.worker.L1.Watch, area); err != nil {
+	if err := d.report.Read(c, d.worker.L1.Watch, area); err != nil {
 		return nil, fmt.Errorf("dispatch: read failed checks of %v: %w", c, err)
 	}
 	if !watch.Failed(area) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/firmware/relay"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -166,20 +167,21 @@ func (d *Device) add(q *Queue) {
 
 // guard asks the driver for the full clock, and to stop the cores that use this process's memory if
 // it is killed. A device that is open exclusively has one such store, for the dispatcher of queue
-// 0.
+// 0. The near end of a link is stopped when the first file goes and right before the last one, with
+// which the memory goes.
 func (d *Device) guard() error {
 	if d.power != nil {
 		_ = d.power()
 		d.power = nil
 	}
 	var err error
-	if d.up != nil {
-		d.power, err = d.up.guard()
-		return err
-	}
-	if d.power, err = d.kd.HoldPower(kmd.PowerAIClock); err != nil {
+	if d.power, err = d.hostSide().HoldPower(kmd.PowerAIClock); err != nil {
 		d.power = nil
 		return fmt.Errorf("dispatch: start: raise the clock: %w", err)
+	}
+	if d.up != nil {
+		stop := kmd.NOCStore{Target: d.up.Link.Near, Addr: relay.Stop, Value: 1}
+		return d.cleanUpBy(stop, stop)
 	}
 	var stores []kmd.NOCStore
 	for id := range d.queues {
@@ -192,8 +194,15 @@ func (d *Device) guard() error {
 			stores = append(stores, kmd.NOCStore{Target: xy, Addr: uint64(d.pr.SoftReset), Value: d.pr.ResetAll})
 		}
 	}
-	err = d.kd.SetNOCCleanups(stores...)
-	if err != nil && !errors.Is(err, kmd.ErrDriverTooOld) && !errors.Is(err, kmd.ErrBusy) {
+	if err = d.cleanUpBy(stores...); errors.Is(err, kmd.ErrBusy) {
+		err = nil
+	}
+	return err
+}
+
+func (d *Device) cleanUpBy(stores ...kmd.NOCStore) error {
+	err := d.hostSide().SetNOCCleanups(stores...)
+	if err != nil && !errors.Is(err, kmd.ErrDriverTooOld) {
 		return fmt.Errorf("dispatch: start: have the driver stop the queues' cores when this process ends: %w", err)
 	}
 	return nil
@@ -320,11 +329,20 @@ func endsLater(ctx context.Context, by time.Duration) (context.Context, context.
 func (d *Device) After(t Detached) State { return d.programs.After(t) }
 
 // HoldPrints keeps the texts that an image's kernels print until as many calls of DropPrints.
-func (d *Device) HoldPrints(im *Image) { d.printing.hold(im.Prints()) }
+func (d *Device) HoldPrints(im *Image) {
+	if d.printing.learn(im.Prints()) {
+		d.printing.tell() // returns once listeners are ready
+	}
+}
 
 // DropPrints is the reverse of HoldPrints. After the last one listeners read once more, and then
 // the texts are forgotten.
-func (d *Device) DropPrints(im *Image) { d.printing.drop(im.Prints()) }
+func (d *Device) DropPrints(im *Image) {
+	if d.printing.last(im.Prints()) {
+		d.printing.tell()
+		d.printing.forget()
+	}
+}
 
 // NewEvent returns an event. A timed one keeps the device's time of each recording, which
 // tt-metal's command-queue firmware doesn't report: Record then returns [ErrQueueFirmware].

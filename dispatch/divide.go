@@ -70,9 +70,6 @@ func (d *Device) divide(ctx context.Context, s *SubDevices) error {
 	return first.resetLaunchLocked(ctx)
 }
 
-// completionBits is the width of a stream's count. Source: chip.SpaceAvailable.
-const completionBits = 17
-
 // idleLocked returns an error if another goroutine has put a program into the queue since a wait.
 func (q *Queue) idleLocked() error {
 	for i := range q.stream.lanes {
@@ -82,7 +79,7 @@ func (q *Queue) idleLocked() error {
 		if err != nil {
 			return err
 		}
-		if (n-uint32(l.state.Expected))&(1<<completionBits-1) != 0 {
+		if (n-uint32(l.state.Expected))&cq.CountMask != 0 {
 			return q.errorf("load sub-devices: programs are being put into the queue meanwhile")
 		}
 	}

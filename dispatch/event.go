@@ -135,7 +135,8 @@ func (q *Queue) Record(ctx context.Context, e *Event, site uintptr, subs ...int)
 		return e.fail("record", q.id, site, nil, fmt.Errorf("the device's time: %w", ErrQueueFirmware))
 	}
 	r := &recording{q: q, site: site}
-	if r.done, r.start, err = q.record(ctx, "record", e.timed, subs); err != nil {
+	group := func() (lanes, error) { return q.groupLocked("record", subs) }
+	if r.done, r.start, err = q.record(ctx, "record", e.timed, group); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -147,9 +148,10 @@ func (q *Queue) Record(ctx context.Context, e *Event, site uintptr, subs ...int)
 	return nil
 }
 
-func (q *Queue) record(ctx context.Context, op string, timed bool, subs []int) (done *completion, start uint64, err error) {
+func (q *Queue) record(ctx context.Context, op string, timed bool, group func() (lanes, error)) (done *completion, start uint64,
+	err error) {
 	defer q.leave(&err, q.enter())
-	g, err := q.groupLocked(op, subs)
+	g, err := group()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -209,10 +211,16 @@ const tidyFrom = 32
 
 func (q *Queue) tidyLocked() {
 	if q.comp.count() >= tidyFrom {
-		if err := q.comp.drain(); err != nil {
-			_ = q.fail(q.errorf("%w", err))
-		}
+		_ = q.drain()
 	}
+}
+
+// drain closes the queue if that fails.
+func (q *Queue) drain() error {
+	if err := q.comp.drain(); err != nil {
+		return q.fail(q.errorf("%w", err))
+	}
+	return nil
 }
 
 // WaitEvent makes later commands of the queue wait for the event's newest recording, without
@@ -310,12 +318,7 @@ func (q *Queue) peek() error {
 	if q.life.closed {
 		return nil
 	}
-	return q.d.kd.Guard(func() error {
-		if err := q.comp.drain(); err != nil {
-			return q.fail(q.errorf("%w", err))
-		}
-		return nil
-	})
+	return q.d.kd.Guard(q.drain)
 }
 
 // Clock is a reading of the clock of a queue's timed events.
@@ -359,20 +362,11 @@ func (q *Queue) WaitAll(ctx context.Context) error {
 }
 
 func (q *Queue) waitFor(ctx context.Context, group func() (lanes, error)) error {
-	done, err := q.recordWait(ctx, group)
+	done, _, err := q.record(ctx, "wait", false, group)
 	if err != nil {
 		return err
 	}
 	return q.awaitReport(ctx, "the commands so far to finish", done)
-}
-
-func (q *Queue) recordWait(ctx context.Context, group func() (lanes, error)) (done *completion, err error) {
-	defer q.leave(&err, q.enter())
-	g, err := group()
-	if err == nil {
-		done, _, err = q.recordLocked(ctx, "wait", false, g)
-	}
-	return done, err
 }
 
 func (q *Queue) taskLocked() (t task, total uint32) {

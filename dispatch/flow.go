@@ -23,9 +23,6 @@ func (q *Queue) ControlFlow() error {
 // without waiting. Replays without loops run to their end. While another goroutine waits for room
 // in the queue, only the running replay is asked.
 func (q *Queue) Abort() (err error) {
-	if err := q.ControlFlow(); err != nil {
-		return err
-	}
 	if q.mu.TryLock() {
 		defer q.leave(&err, debug.SetPanicOnFault(true))
 		if err := q.usable("abort"); err != nil {
@@ -44,9 +41,6 @@ func (q *Queue) Abort() (err error) {
 
 // Aborted returns how many replays Abort has ended since the queue was started.
 func (q *Queue) Aborted() (n uint32, err error) {
-	if err := q.ControlFlow(); err != nil {
-		return 0, err
-	}
 	err = q.control("read how many replays were aborted", func(w controlWords) (err error) {
 		n, err = w.load(memmap.LoopsAborted)
 		return err
@@ -55,14 +49,25 @@ func (q *Queue) Aborted() (n uint32, err error) {
 }
 
 func (q *Queue) control(op string, f func(controlWords) error) error {
+	if err := q.ControlFlow(); err != nil {
+		return err
+	}
+	return q.beside(op, func() error {
+		xy, err := q.d.ch.Virtual(q.tiles.prefetch)
+		if err != nil {
+			return err
+		}
+		return f(controlWords{q.d, xy})
+	})
+}
+
+// beside calls f, which accesses the queue's cores without commands.
+func (q *Queue) beside(op string, f func() error) error {
 	q.life.mu.RLock()
 	defer q.life.mu.RUnlock()
 	err := q.overLifeLocked()
 	if err == nil {
-		var xy chip.XY
-		if xy, err = q.d.ch.Virtual(q.tiles.prefetch); err == nil {
-			err = f(controlWords{q.d, xy})
-		}
+		err = f()
 	}
 	if err != nil {
 		return q.errorf("%s: %w", op, err)
@@ -117,9 +122,6 @@ func (q *Queue) TraceBytes(image []byte) []byte {
 // bytes, in the order of time, at an address in DRAM bank 0, a multiple of 16. 0 entries end the
 // log once the queue has finished.
 func (q *Queue) LogControl(addr uint64, entries uint32) error {
-	if err := q.ControlFlow(); err != nil {
-		return err
-	}
 	bank := &q.d.ch.DRAMBanks()[0]
 	return q.control("log control flow", func(w controlWords) error {
 		if entries != 0 {
@@ -141,9 +143,6 @@ func (q *Queue) LogControl(addr uint64, entries uint32) error {
 // ReadControlLog reads the log of LogControl once the queue has finished. dropped entries had no
 // room.
 func (q *Queue) ReadControlLog(addr uint64, entries uint32) (log []cq.TurnEntry, dropped int, err error) {
-	if err := q.ControlFlow(); err != nil {
-		return nil, 0, err
-	}
 	var n uint32
 	if err := q.control("read the log of control flow", func(w controlWords) (err error) {
 		n, err = w.load(memmap.LoopsLogged)

@@ -153,7 +153,7 @@ func (c *completions) describe(out *postmortem.HostRings) {
 		out.CompletionLow, out.CompletionRd, out.CompletionWr = r.base, r.pointer(), r.host.Load32(r.wrWord)
 		c.ringMu.Unlock()
 	}
-	out.Pages = c.seen()
+	out.Pages = c.pages.Load()
 }
 
 func (c *completions) pending() []string {

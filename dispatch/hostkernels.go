@@ -17,7 +17,6 @@ type hostKernel struct {
 	proc chip.Processor
 	name string // of the firmware image
 	args []uint32
-	noc  chip.NOC
 
 	image []byte
 }

@@ -13,11 +13,10 @@ import (
 // bytes. The prefetcher zeroes each entry that it takes and publishes its address. Source: tt-metal
 // system_memory_manager.cpp and cq_prefetch.cpp.
 type fetchRing struct {
-	win     *kmd.Window // L1 from winBase on
+	win     *kmd.Window // L1
 	entries uint32
 	log     uint32
 	base    uint32 // of entry 0
-	winBase uint32 // L1 address of win
 	rdAddr  uint32
 
 	next  uint32 // index to write next
@@ -36,7 +35,7 @@ func (f *fetchRing) full() bool { return f.put-f.taken >= uint64(f.entries-1) }
 func (f *fetchRing) spare() uint32 { return f.entries - 1 - uint32(f.put-f.taken) }
 
 func (f *fetchRing) poll() error {
-	r := f.win.Load32(uint64(f.rdAddr - f.winBase))
+	r := f.win.Load32(uint64(f.rdAddr))
 	if r == f.lastR {
 		return nil
 	}
@@ -63,7 +62,7 @@ func (f *fetchRing) advance(n uint64) {
 
 // push needs room, and visible commands.
 func (f *fetchRing) push(entry cq.FetchEntry) {
-	at := uint64(f.addr(f.next) - f.winBase)
+	at := uint64(f.addr(f.next))
 	if f.log == 1 {
 		f.win.Store16(at, uint16(entry))
 	} else {

@@ -207,7 +207,7 @@ func TestEventRecords(t *testing.T) {
 			d := started(t, card, Options{Queues: 2, FirstEvent: 0x2A})
 			for id := range 2 {
 				words := make([]byte, 0x20)
-				must(t, d.read(d.Queue(id).tiles.dispatch, d.ctl.LastEvent[0], words))
+				must(t, d.report.Read(d.Queue(id).tiles.dispatch, d.ctl.LastEvent[0], words))
 				if diff := cmp.Diff([]uint32{0x2A, 0, 0, 0, 0x2A, 0, 0, 0}, wordsOf(words)); diff != "" {
 					t.Errorf("words of the dispatch core of queue %d (-want +got)\n%s", id, diff)
 				}
@@ -291,7 +291,7 @@ func TestEventsWrap(t *testing.T) {
 					t.Fatalf("after event %d: %v", q.stream.event, err)
 				}
 				at := make([]byte, 4)
-				must(t, d.read(q.tiles.dispatch, d.ctl.LastEvent[0], at))
+				must(t, d.report.Read(q.tiles.dispatch, d.ctl.LastEvent[0], at))
 				if want := cq.Seq(start) + cq.Seq(i) + 1; cq.Seq(at[0])|cq.Seq(at[1])<<8|cq.Seq(at[2])<<16|cq.Seq(at[3])<<24 != want {
 					t.Errorf("the dispatch core has seen event % x, want %#x", at, want)
 				}
@@ -371,7 +371,7 @@ func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, drv := unpluggable(t, 2)
 			q, other := d.Queue(0), d.Queue(1)
-			if _, _, err := other.record(t.Context(), "something", false, nil); err != nil {
+			if _, _, err := other.record(t.Context(), "something", false, func() (lanes, error) { return 1, nil }); err != nil {
 				t.Fatal(err)
 			}
 			for end := time.Now().Add(time.Minute); other.comp.ring.available() == 0; time.Sleep(time.Millisecond) {

@@ -88,13 +88,6 @@ func (d *machine) describe() {
 
 func (d *machine) layout() cq.Layout { return cq.Layout(d.ch.Arch()) }
 
-func (d *machine) layoutOf(c chip.Core) *abi.Layout {
-	if d.grid.Contains(c) {
-		return d.worker
-	}
-	return d.queue
-}
-
 // programGrid leaves out the last logical row on Wormhole and the last logical column on Blackhole,
 // for the command queues. Source: tt-metal core descriptors wormhole_b0_80_arch.yaml and
 // blackhole_140_arch.yaml.
@@ -174,14 +167,6 @@ func (d *machine) write(c chip.Core, addr uint32, p []byte) error {
 		return err
 	}
 	return d.kd.Write(xy, uint64(addr), p)
-}
-
-func (d *machine) read(c chip.Core, addr uint32, p []byte) error {
-	xy, err := d.ch.Virtual(c)
-	if err != nil {
-		return err
-	}
-	return d.kd.Read(xy, uint64(addr), p)
 }
 
 func (d *machine) multicast(r chip.Range, addr uint64, p []byte) error {

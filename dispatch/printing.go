@@ -6,13 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 type printing struct {
 	mu       sync.Mutex
-	known    map[string]*printed
+	known    map[string]int   // how often they are held
 	list     []*print.Program // of known, in order
 	version  uint64           // of list
 	watching map[*func()]struct{}
@@ -20,34 +19,22 @@ type printing struct {
 	any      atomic.Bool // list isn't empty
 }
 
-type printed struct {
-	program *print.Program
-	holds   int
-}
-
 func newPrinting() *printing {
-	return &printing{known: map[string]*printed{}, watching: map[*func()]struct{}{}, version: 1}
+	return &printing{known: map[string]int{}, watching: map[*func()]struct{}{}, version: 1}
 }
 
 func printedKey(p *print.Program) string { return fmt.Sprint(p.ID, p.Cores) }
-
-// hold returns once listeners are ready.
-func (p *printing) hold(programs []print.Program) {
-	if p.learn(programs) {
-		p.tell()
-	}
-}
 
 func (p *printing) learn(programs []print.Program) (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range programs {
 		key := printedKey(&programs[i])
-		if k := p.known[key]; k != nil {
-			k.holds++
+		holds, known := p.known[key]
+		p.known[key] = holds + 1
+		if known {
 			continue
 		}
-		p.known[key] = &printed{&programs[i], 1}
 		p.list = append(p.list[:len(p.list):len(p.list)], &programs[i])
 		more = true
 	}
@@ -58,21 +45,15 @@ func (p *printing) learn(programs []print.Program) (more bool) {
 	return more
 }
 
-func (p *printing) drop(programs []print.Program) {
-	if p.last(programs) {
-		p.tell()
-		p.forget()
-	}
-}
-
 // last reports whether a program lost its last hold.
 func (p *printing) last(programs []print.Program) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range programs {
-		if k := p.known[printedKey(&programs[i])]; k != nil {
-			k.holds--
-			last = last || k.holds == 0
+		key := printedKey(&programs[i])
+		if holds, known := p.known[key]; known {
+			p.known[key] = holds - 1
+			last = last || holds == 1
 		}
 	}
 	return last
@@ -84,7 +65,7 @@ func (p *printing) forget() {
 	defer p.mu.Unlock()
 	left := slices.DeleteFunc(slices.Clone(p.list), func(q *print.Program) bool {
 		key := printedKey(q)
-		gone := p.known[key].holds == 0
+		gone := p.known[key] == 0
 		if gone {
 			delete(p.known, key)
 		}
@@ -153,11 +134,4 @@ func (p *printing) current() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.epoch
-}
-
-func printHeaders(l1 *abi.L1Map) int {
-	if l1.Print == 0 {
-		return 0
-	}
-	return print.HeadersSize
 }

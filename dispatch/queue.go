@@ -401,17 +401,22 @@ func (q *Queue) fitsLocked(off, n uint32) bool {
 }
 
 func (q *Queue) publishLocked(off, n uint32, stall bool) {
-	q.rings.issue.put(off, n, q.rings.fetch.put)
-	if q.translates {
-		q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
-	}
-	q.tiles.prefetchL1.Publish() // before the entry that announces them
+	q.placedLocked(off, n)
 	entry := cq.FetchEntry(n / cq.FetchUnit)
 	if stall {
 		entry |= cq.FetchStall
 	}
 	q.rings.fetch.push(entry)
 	q.rings.issue.prefetch()
+}
+
+// placedLocked makes commands in the issue ring ready for the entry that announces them.
+func (q *Queue) placedLocked(off, n uint32) {
+	if q.translates {
+		q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
+	}
+	q.rings.issue.put(off, n, q.rings.fetch.put)
+	q.tiles.prefetchL1.Publish()
 }
 
 // DispatchCore returns the virtual coordinate of the core that runs the queue's dispatcher.

@@ -34,7 +34,7 @@ func (k *QueueKernels) kernels() (prefetch, dispatch []hostKernel) {
 	args := make([]uint32, 3)
 	return []hostKernel{{proc: chip.BRISC, image: k.Prefetch, args: args}},
 		[]hostKernel{{proc: chip.BRISC, image: k.Dispatch, args: args},
-			{proc: chip.NCRISC, noc: chip.NOC1, image: k.Subordinate, args: args}}
+			{proc: chip.NCRISC, image: k.Subordinate, args: args}}
 }
 
 // ErrQueueFirmware: a feature of this runtime's own command-queue firmware is missing.

@@ -16,7 +16,6 @@ type StrippedKernels struct {
 
 // StrippedKernel is a kernel of StrippedKernels.
 type StrippedKernel struct {
-	File      string
 	Image     []byte
 	Has       func(v uint32) bool // its instructions make the number, or address it
 	DRAMBanks int                 // 0 if unknown

@@ -58,11 +58,6 @@ func (w *wait) fail(err error) error {
 	return w.q.errorf("wait for %s: %w", w.what, err)
 }
 
-func (q *Queue) await(ctx context.Context, what string, done func() bool, t task) error {
-	w := q.newWait(what, t)
-	return w.run(ctx, done)
-}
-
 func (q *Queue) awaitLocked(ctx context.Context, what string, done func() bool) error {
 	w := q.newWait(what, task{})
 	w.submits = true
@@ -78,7 +73,8 @@ func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) err
 }
 
 func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) error {
-	if err := q.await(ctx, what, c.done, c.task); err != nil {
+	w := q.newWait(what, c.task)
+	if err := w.run(ctx, c.done); err != nil {
 		return err
 	}
 	if c.lost != nil {
@@ -107,9 +103,7 @@ func (q *Queue) drainAlive() {
 	}
 	defer q.life.mu.RUnlock()
 	if !q.life.closed {
-		if err := q.comp.drain(); err != nil {
-			_ = q.fail(q.errorf("%w", err))
-		}
+		_ = q.drain()
 	}
 }
 
@@ -209,7 +203,7 @@ func (q *Queue) progressLifeLocked() (p [2]uint64, err error) {
 	if read == 1<<32-1 {
 		err = q.d.kd.Alive()
 	}
-	p = [2]uint64{q.comp.seen(), uint64(read)}
+	p = [2]uint64{q.comp.pages.Load(), uint64(read)}
 	for _, o := range q.all {
 		if o != q {
 			o.mix(&p)
@@ -224,7 +218,7 @@ func (q *Queue) mix(p *[2]uint64) {
 	}
 	defer q.life.mu.RUnlock()
 	if !q.life.closed {
-		p[0] = p[0]<<32 | p[0]>>32 ^ q.comp.seen()
+		p[0] = p[0]<<32 | p[0]>>32 ^ q.comp.pages.Load()
 		p[1] = p[1]<<32 | uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))
 	}
 }

@@ -89,7 +89,7 @@ func (q *Queue) startCores(out outside, preXY, coreXY chip.XY) error {
 		coreXY.Packed(), ctl.DispatchRing, ctl.DispatchPages, ctl.SubordinateRing, ctl.SubordinatePages, sems, sems, ctl.Loops,
 	}}}
 	if d.up != nil {
-		prefetch = append(prefetch, hostKernel{proc: chip.NCRISC, noc: chip.NOC1, image: relay.Forward(),
+		prefetch = append(prefetch, hostKernel{proc: chip.NCRISC, image: relay.Forward(),
 			args: d.up.far.ForwardFetch(q.id)})
 	}
 	dispatch := []hostKernel{
@@ -98,7 +98,7 @@ func (q *Queue) startCores(out outside, preXY, coreXY chip.XY) error {
 			ctl.DispatchRing, ctl.DispatchPages, ctl.DispatchBlocks, preXY.Packed(), sems, first, cq.MaxSubDevices, d.worker.L1.Go,
 			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, memmap.PageSize, ctl.Forwarded, ctl.ArgWords,
 		}},
-		{proc: chip.NCRISC, name: "dispatch_s", noc: chip.NOC1, args: []uint32{
+		{proc: chip.NCRISC, name: "dispatch_s", args: []uint32{
 			ctl.SubordinateRing, ctl.SubordinatePages, preXY.Packed(), sems, first, cq.MaxSubDevices, d.worker.L1.Go,
 			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, ctl.Forwarded, ctl.Times,
 		}},
@@ -180,15 +180,14 @@ func (q *Queue) releaseLocked(cause error) error {
 // terminate makes the kernels leave their loops, so that no transfer to host memory is in flight
 // when that memory goes. Source of the order: tt-metal host_runtime_commands.cpp.
 func (q *Queue) terminate(ctx context.Context) error {
-	subordinate := func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) }
-	order := []func(*cq.Builder){func(b *cq.Builder) { b.TerminateDispatch(cq.Master) }, subordinate}
+	end := cq.TerminateDispatch{}
+	order := []cq.RelayInline{{To: cq.Master, Command: end}, {To: cq.Subordinate, Command: end}}
 	if !q.d.opts.StockWireFormat {
-		subordinate = func(b *cq.Builder) { b.ForwardSubordinate(cq.ForwardSubordinate{Command: cq.TerminateDispatch{}}) }
-		order = []func(*cq.Builder){subordinate, order[0]}
+		order = []cq.RelayInline{{To: cq.Master, Command: cq.ForwardSubordinate{Command: end}}, order[0]}
 	}
-	for _, add := range append(order, func(b *cq.Builder) { b.TerminatePrefetch() }) {
+	for _, c := range []cq.PrefetchCommand{order[0], order[1], cq.TerminatePrefetch{}} {
 		b := q.builderLocked()
-		add(&b)
+		b.Append(c)
 		if err := q.sendBuiltLocked(ctx, "close", &b); err != nil {
 			return err
 		}

@@ -119,18 +119,10 @@ func (p *ProgramTimes) read(off uint32, b []byte) error {
 }
 
 func (p *ProgramTimes) inside(f func() error) error {
-	q := p.q
-	q.life.mu.RLock()
-	defer q.life.mu.RUnlock()
-	err := q.overLifeLocked()
-	if err == nil && q.d.ctl.Times == 0 {
-		err = ErrQueueFirmware
-	}
-	if err == nil {
-		err = f()
-	}
-	if err != nil {
-		return q.errorf("times of programs: %w", err)
-	}
-	return nil
+	return p.q.beside("times of programs", func() error {
+		if p.q.d.ctl.Times == 0 {
+			return ErrQueueFirmware
+		}
+		return f()
+	})
 }

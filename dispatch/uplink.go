@@ -240,14 +240,10 @@ func (u *uplink) close() error {
 	}
 	var err error
 	if u.running {
-		if err = u.stop(); errors.Is(err, kmd.ErrDeviceLost) || errors.Is(err, kmd.ErrClosed) {
-			err = nil
-		}
+		err = unlessGone(u.stop())
 	}
 	if u.lock != nil {
-		if e := u.lock.Unlock(); e != nil && !errors.Is(e, kmd.ErrDeviceLost) && !errors.Is(e, kmd.ErrClosed) {
-			err = errors.Join(err, e)
-		}
+		err = errors.Join(err, unlessGone(u.lock.Unlock()))
 		u.lock = nil
 	}
 	if err != nil {
@@ -256,17 +252,10 @@ func (u *uplink) close() error {
 	return nil
 }
 
-// guard asks for the full clock of the local chip, and to stop the near end of the link, which uses
-// this process's memory, if the process is killed: when the first file goes and right before the
-// last one, with which the memory goes.
-func (u *uplink) guard() (release func() error, err error) {
-	if release, err = u.Near.HoldPower(kmd.PowerAIClock); err != nil {
-		return nil, fmt.Errorf("dispatch: start: raise the clock: %w", err)
+// unlessGone drops the error of a near chip that is lost or closed.
+func unlessGone(err error) error {
+	if errors.Is(err, kmd.ErrDeviceLost) || errors.Is(err, kmd.ErrClosed) {
+		return nil
 	}
-	stop := kmd.NOCStore{Target: u.Link.Near, Addr: relay.Stop, Value: 1}
-	err = u.Near.SetNOCCleanups(stop, stop)
-	if err != nil && !errors.Is(err, kmd.ErrDriverTooOld) {
-		return release, fmt.Errorf("dispatch: start: have the driver stop the link when this process ends: %w", err)
-	}
-	return release, nil
+	return err
 }

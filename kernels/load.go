@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
+	"encoding/binary"
 	"io"
 	"slices"
 
@@ -86,7 +87,7 @@ func open(file []byte) (*elf.File, error) {
 
 // debug/elf doesn't export e_flags of ELF32. elf.NewFile has checked the header's length.
 func headerFlags(file []byte) uint32 {
-	return uint32(file[36]) | uint32(file[37])<<8 | uint32(file[38])<<16 | uint32(file[39])<<24
+	return binary.LittleEndian.Uint32(file[36:])
 }
 
 type span struct{ start, end uint64 }
@@ -95,6 +96,9 @@ func (s span) contains(addr uint64) bool { return s.start <= addr && addr < s.en
 
 // layout puts the loaded segments, by physical address, into one image. Data must be within room.
 func layout(f *elf.File, room span) (*Image, span, error) {
+	fail := func(err error, format string, args ...any) (*Image, span, error) {
+		return nil, span{}, refuse(err, format, args...)
+	}
 	var loads []*elf.Prog
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && p.Memsz != 0 {
@@ -110,30 +114,30 @@ func layout(f *elf.File, room span) (*Image, span, error) {
 		mem := span{p.Vaddr, p.Vaddr + p.Memsz}
 		switch {
 		case p.Filesz > p.Memsz:
-			return nil, span{}, refuse(ErrNotELF, "segment at %#x has more bytes in the file than in memory", p.Vaddr)
+			return fail(ErrNotELF, "segment at %#x has more bytes in the file than in memory", p.Vaddr)
 		case p.Flags&elf.PF_X != 0:
 			if text.end != 0 {
-				return nil, span{}, refuse(ErrAddress, "more than one executable segment, the second at %#x", p.Vaddr)
+				return fail(ErrAddress, "more than one executable segment, the second at %#x", p.Vaddr)
 			}
 			if p.Filesz != p.Memsz {
-				return nil, span{}, refuse(ErrAddress, "%d bytes of the executable segment are not in the file", p.Memsz-p.Filesz)
+				return fail(ErrAddress, "%d bytes of the executable segment are not in the file", p.Memsz-p.Filesz)
 			}
 			if im.Text != nil || f.Entry != p.Vaddr {
-				return nil, span{}, refuse(ErrEntry, "entry %#x, text at %#x", f.Entry, p.Vaddr)
+				return fail(ErrEntry, "entry %#x, text at %#x", f.Entry, p.Vaddr)
 			}
 			text, base, end = mem, p.Paddr, p.Paddr
 		case mem.start < room.start || mem.start >= 1<<32 || mem.end > 1<<32:
-			return nil, span{}, refuse(ErrAddress, "data at %#x..%#x, want it from %#x", mem.start, mem.end, room.start)
+			return fail(ErrAddress, "data at %#x..%#x, want it from %#x", mem.start, mem.end, room.start)
 		case mem.start < ncriscIRAMEnd && mem.end > ncriscIRAM:
-			return nil, span{}, refuse(ErrAddress, "data at %#x is in NCRISC's instruction RAM", mem.start)
+			return fail(ErrAddress, "data at %#x is in NCRISC's instruction RAM", mem.start)
 		case mem.end > room.end:
-			return nil, span{}, refuse(ErrLocalRAM, "data ends at %#x, local RAM at most at %#x", mem.end, room.end)
+			return fail(ErrLocalRAM, "data ends at %#x, local RAM at most at %#x", mem.end, room.end)
 		case p.Filesz != 0 && text.end == 0:
-			return nil, span{}, refuse(ErrEntry, "data at %#x is in front of the text", p.Vaddr)
+			return fail(ErrEntry, "data at %#x is in front of the text", p.Vaddr)
 		default:
 			for _, s := range local {
 				if mem.start < s.end && s.start < mem.end {
-					return nil, span{}, refuse(ErrAddress, "data at %#x overlaps other data", p.Vaddr)
+					return fail(ErrAddress, "data at %#x overlaps other data", p.Vaddr)
 				}
 			}
 			local = append(local, mem)
@@ -144,20 +148,20 @@ func layout(f *elf.File, room span) (*Image, span, error) {
 			continue
 		}
 		if p.Paddr < end {
-			return nil, span{}, refuse(ErrAddress, "segment at %#x overlaps the one before it", p.Vaddr)
+			return fail(ErrAddress, "segment at %#x overlaps the one before it", p.Vaddr)
 		}
 		if size := p.Paddr + p.Filesz - base; p.Paddr+p.Filesz < p.Paddr || size > maxImage {
-			return nil, span{}, refuse(ErrTooLarge, "text and initial data have %d bytes, the area %d", size, maxImage)
+			return fail(ErrTooLarge, "text and initial data have %d bytes, the area %d", size, maxImage)
 		}
 		at := p.Paddr - base
 		im.Text = append(im.Text, make([]byte, at+p.Filesz-uint64(len(im.Text)))...)
 		if _, err := io.ReadFull(p.Open(), im.Text[at:]); err != nil {
-			return nil, span{}, refuse(ErrNotELF, "segment at %#x is not whole: %v", p.Vaddr, err)
+			return fail(ErrNotELF, "segment at %#x is not whole: %v", p.Vaddr, err)
 		}
 		end = p.Paddr + p.Filesz
 	}
 	if text.end == 0 {
-		return nil, span{}, refuse(ErrEntry, "no executable segment")
+		return fail(ErrEntry, "no executable segment")
 	}
 	if pad := -len(im.Text) & 15; pad != 0 {
 		im.Text = append(im.Text, make([]byte, pad)...)

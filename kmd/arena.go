@@ -42,7 +42,6 @@ func (d *Device) Pin(c PinConfig) (*HostMemory, error) {
 	if err != nil {
 		return nil, d.opError(err, "pin %s of host memory", humanize.IBytes(uint64(max(c.Size, 0))))
 	}
-	m.origin = d.leaks.origin()
 	return m, nil
 }
 
@@ -119,7 +118,7 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 }
 
 func (d *Device) keep(m *HostMemory) (*HostMemory, error) {
-	m.noc, m.phys = m.pins[0].noc, m.pins[0].phys
+	m.noc = m.pins[0].noc
 	m.name = fmt.Sprintf("host memory of %s at %#x", humanize.IBytes(uint64(len(m.mem))), m.noc)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,7 +131,7 @@ func (d *Device) keep(m *HostMemory) (*HostMemory, error) {
 
 type pinnedRange struct {
 	off, size int
-	noc, phys uint64
+	noc       uint64
 }
 
 // pinChunks relies on the driver's choice of the lowest gap; if the chunks aren't adjacent, it
@@ -172,7 +171,7 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 		}}
 		err := ioctl(d.file, kabi.IoctlPinPages, &a)
 		if err == nil {
-			p.noc, p.phys = a.Out.NOCAddress, a.Out.PhysicalAddress
+			p.noc = a.Out.NOCAddress
 			m.pins = append(m.pins, p)
 			if first := m.pins[0]; p.noc-first.noc != uint64(p.off-first.off) {
 				err = errScattered

@@ -54,7 +54,6 @@ func (k *windowCache) getLocked(c *WindowConfig, bulk bool) (*Window, error) {
 	if len(*set) < most {
 		w, err := k.dev.openWindow(k.size(), caching)
 		if err == nil {
-			w.internal = true
 			*set = append(*set, cachedWindow{Window: w})
 			e = &(*set)[len(*set)-1]
 		} else if e == nil {

@@ -20,20 +20,13 @@ type NOCStore struct {
 	Value  uint32
 }
 
-// SetNOCCleanup has the driver make a store when the device's file is closed or the process dies,
-// before it unpins memory, also after a reset by another process: it can stop a device from using
-// that memory. A later call replaces the store; nil removes it. The error matches ErrDriverTooOld
-// before driver 2.2.0 and ErrOutOfRange for a store that the driver refuses.
-func (d *Device) SetNOCCleanup(s *NOCStore) error {
-	if s == nil {
-		return d.SetNOCCleanups()
-	}
-	return d.SetNOCCleanups(*s)
-}
-
-// SetNOCCleanups sets any number of stores. Each after the first opens the device once more,
-// without a power request; if the process dies during the call, old and new stores may mix. An
-// Exclusive Device sets only the first, and the error matches ErrBusy.
+// SetNOCCleanups has the driver make stores when the device's file is closed or the process dies,
+// before it unpins memory, also after a reset by another process: they can stop a device from using
+// that memory. A later call replaces the stores. Each after the first opens the device once more,
+// without a power request; if the process dies during the call, old and new stores may mix.
+//
+// The error matches ErrDriverTooOld before driver 2.2.0, ErrOutOfRange for a store that the driver
+// refuses, and ErrBusy for more than one store of an Exclusive Device, which sets only the first.
 func (d *Device) SetNOCCleanups(stores ...NOCStore) error {
 	err := d.need(FeatureNOCCleanup)
 	if err == nil {

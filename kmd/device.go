@@ -30,7 +30,6 @@ type Device struct {
 	arch   chip.Arch
 	params *chip.Params
 	info   Info
-	leaks  leakTracker
 	cache  windowCache
 
 	lost   atomic.Pointer[LostError]
@@ -75,7 +74,6 @@ type Option func(*options)
 
 type options struct {
 	flags     int
-	leaks     func(Leak)
 	sys       *System
 	noWait    bool
 	mapMemory func(size, page, node int) ([]byte, error)
@@ -95,10 +93,6 @@ func InSystem(s System) Option { return func(o *options) { o.sys = &s } }
 // hangs. Drivers before 2.6.0 ignore it.
 func WithoutPower() Option { return func(o *options) { o.flags |= syscall.O_APPEND } }
 
-// TrackLeaks has Close report every Window and HostMemory still open and who opened it, for a
-// microsecond per handle.
-func TrackLeaks(report func(Leak)) Option { return func(o *options) { o.leaks = report } }
-
 const busyPoll = 10 * time.Millisecond
 
 // Open opens a device, waiting for another process's exclusive use to end until ctx ends. Errors
@@ -109,7 +103,7 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	d := &Device{path: t.String(), target: t, flags: o.flags, leaks: o.leaks, file: &liveFile{}, mapMemory: mapMemory,
+	d := &Device{path: t.String(), target: t, flags: o.flags, file: &liveFile{}, mapMemory: mapMemory,
 		windows: map[*Window]struct{}{}, memory: map[*HostMemory]struct{}{}, stale: map[*HostMemory]struct{}{},
 		mapped: map[*DMABuffer]struct{}{}}
 	d.cache.dev = d
@@ -185,14 +179,10 @@ func (d *Device) identify(ctx context.Context) error {
 		Domain: o.PCIDomain, Bus: uint8(o.BusDevFn >> 8), Slot: uint8(o.BusDevFn >> 3 & 31), Function: uint8(o.BusDevFn & 7),
 		Driver: Version{drv.DriverVersionMajor, drv.DriverVersionMinor, drv.DriverVersionPatch},
 	}
-	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		if p := a.Params(); p.PCI.Vendor == o.VendorID && p.PCI.Device == o.DeviceID {
-			d.arch, d.params = a, p
-		}
-	}
-	if d.params == nil {
+	if d.arch = archOf(o.VendorID, o.DeviceID); !d.arch.Valid() {
 		return &UnknownDeviceError{Vendor: o.VendorID, Device: o.DeviceID}
 	}
+	d.params = d.arch.Params()
 	// An unknown request and a bad argument have the same errno, so this compares the version.
 	// Interface 2 (driver 2.0.0) is the first with NoC addresses for pinned memory.
 	if drv.DriverVersion < kabi.DriverAPIVersion {
@@ -200,6 +190,16 @@ func (d *Device) identify(ctx context.Context) error {
 			ErrDriverTooOld, drv.DriverVersion, kabi.DriverAPIVersion, kabi.OldestDriver)
 	}
 	return nil
+}
+
+// archOf returns 0 for a device that isn't known.
+func archOf(vendor, device uint16) chip.Arch {
+	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		if p := a.Params().PCI; p.Vendor == vendor && p.Device == device {
+			return a
+		}
+	}
+	return 0
 }
 
 func (d *Device) opError(err error, op string, args ...any) error {
@@ -346,13 +346,9 @@ func (d *Device) Close() error {
 	d.windows, d.memory = nil, nil
 	d.mu.Unlock()
 	for _, w := range inOrder(windows, (*Window).ID) {
-		if !w.internal {
-			d.leaks.report(w.name, w.origin)
-		}
 		errs = append(errs, w.release())
 	}
 	for _, m := range inOrder(memory, (*HostMemory).NOCAddr) {
-		d.leaks.report(m.name, m.origin)
 		errs = append(errs, m.release())
 	}
 	d.mu.Lock()
@@ -360,7 +356,6 @@ func (d *Device) Close() error {
 	d.stale, d.mapped = nil, map[*DMABuffer]struct{}{}
 	d.mu.Unlock()
 	for m := range stale {
-		d.leaks.report(m.name, m.origin)
 		errs = append(errs, m.unmap())
 	}
 	for b := range mapped {

@@ -1,6 +1,7 @@
 package kmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,11 +154,7 @@ func (s System) attributes(c *Card) {
 		}
 		c.IOMMU = s.iommu(c.BDF)
 	}
-	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		if p := a.Params(); c.Arch == 0 && p.PCI.Vendor == c.Vendor && p.PCI.Device == c.Device {
-			c.Arch = a
-		}
-	}
+	c.Arch = cmp.Or(c.Arch, archOf(c.Vendor, c.Device))
 	text := func(at *string, name string) {
 		if v, ok := s.read(class + "/" + name); ok && v != "unknown" {
 			*at = v
@@ -237,22 +234,16 @@ func (t *Telemetry) fill(c *Card) {
 	}
 }
 
-// LockState is a held lock; Mine if this Device holds it.
-type LockState struct {
-	Index LockIndex
-	Mine  bool
-}
-
 // Locks lists the locks of the device that are held.
-func (d *Device) Locks() ([]LockState, error) {
-	var l []LockState
+func (d *Device) Locks() ([]LockIndex, error) {
+	var l []LockIndex
 	for i := range LockIndex(kabi.LockCount) {
-		mine, any, err := d.TestLock(i)
+		_, any, err := d.TestLock(i)
 		if err != nil {
 			return nil, err
 		}
 		if any {
-			l = append(l, LockState{i, mine})
+			l = append(l, i)
 		}
 	}
 	return l, nil

@@ -254,13 +254,11 @@ func (x *examination) locks(d *Device) {
 		return
 	}
 	var names []string
-	inUse := false
-	for _, s := range l {
-		names = append(names, s.Index.String())
-		inUse = inUse || s.Index == LockChipInUse
+	for _, i := range l {
+		names = append(names, i.String())
 	}
 	switch {
-	case inUse:
+	case slices.Contains(l, LockChipInUse):
 		x.add("locks", StatusWarning, "CHIP_IN_USE is held: another program runs on the card"+x.named(), "wait for it, or end it")
 	case len(names) > 0:
 		x.add("locks", StatusWarning, "held: "+strings.Join(names, ", ")+x.named(),

@@ -14,7 +14,7 @@ import (
 type Feature uint8
 
 const (
-	FeatureNOCCleanup   Feature = iota // Device.SetNOCCleanup, since driver 2.2.0
+	FeatureNOCCleanup   Feature = iota // Device.SetNOCCleanups, since driver 2.2.0
 	FeaturePower                       // Device.SetPower, since driver 2.6.0
 	FeatureExport                      // Window.Export, since driver 2.10.0 on a kernel from 5.8 on
 	FeatureSMCMessage                  // Device.SMCMessage, newer than 2.10

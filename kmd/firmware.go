@@ -40,10 +40,7 @@ func (d *Device) Harvesting(ctx context.Context) (chip.Harvesting, error) {
 }
 
 // Telemetry is a copy of the management firmware's telemetry table.
-type Telemetry struct {
-	Version uint32
-	values  map[chip.TelemetryTag]uint32
-}
+type Telemetry struct{ values map[chip.TelemetryTag]uint32 }
 
 // Value returns a tag's value, and false if the firmware lacks it.
 func (t *Telemetry) Value(tag chip.TelemetryTag) (uint32, bool) {
@@ -99,7 +96,7 @@ func (d *Device) telemetry(ctx context.Context) (*Telemetry, error) {
 	if n > d.params.ARC.CSMSize/4 || !d.inCSM(table, 8+4*n) {
 		return nil, fmt.Errorf("%w: telemetry table of %d entries at %#x doesn't fit its memory", ErrFirmware, n, table)
 	}
-	t := &Telemetry{Version: version, values: make(map[chip.TelemetryTag]uint32, n)}
+	t := &Telemetry{make(map[chip.TelemetryTag]uint32, n)}
 	for i := range n {
 		entry, err := word(table + 8 + 4*i)
 		if err != nil {

@@ -17,18 +17,12 @@ type HostMemory struct {
 	chunk  int       // bytes in each pin but the last
 	config PinConfig // for Repin
 	noc    uint64
-	phys   uint64
 	name   string
-	origin string
 }
 
 // PinHostMemory is Pin of size zeroed bytes, rounded up to whole pages.
 func (d *Device) PinHostMemory(size int) (*HostMemory, error) {
-	m, err := d.Pin(PinConfig{Size: size})
-	if err == nil {
-		m.origin = d.leaks.origin()
-	}
-	return m, err
+	return d.Pin(PinConfig{Size: size})
 }
 
 // Bytes returns the memory, page-aligned, until Close.

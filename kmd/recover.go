@@ -22,10 +22,7 @@ func (d *Device) Recover(ctx context.Context) error {
 
 func (d *Device) recover(ctx context.Context) error {
 	d.abandon()
-	t := d.target
-	if n, ok := d.sys.find(d.info.BDF()); ok {
-		t = d.sys.Open(n.path())
-	}
+	t := d.sys.target(d.info.BDF(), d.target)
 	f, err := openNode(ctx, t, d.flags, false)
 	if err != nil {
 		return err

@@ -282,11 +282,7 @@ func (r *resetter) reopen(ctx context.Context) (seam.File, error) {
 
 func (r *resetter) verify(ctx context.Context) error {
 	r.say("reading the chip")
-	t := r.target
-	if n, ok := r.sys.find(r.rep.BDF); ok {
-		t = r.sys.Open(n.path())
-	}
-	d, err := Open(ctx, t, WithoutPower(), WithoutWaiting(), InSystem(r.sys))
+	d, err := Open(ctx, r.sys.target(r.rep.BDF, r.target), WithoutPower(), WithoutWaiting(), InSystem(r.sys))
 	if err != nil {
 		return fmt.Errorf("%w: it can't be opened: %w", ErrReset, err)
 	}

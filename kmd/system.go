@@ -123,6 +123,14 @@ func (s System) find(bdf string) (slot, bool) {
 	return slot{}, false
 }
 
+// target returns where a card is now, t if the system's files don't say.
+func (s System) target(bdf string, t Target) Target {
+	if n, ok := s.find(bdf); ok {
+		return s.Open(n.path())
+	}
+	return t
+}
+
 func (s System) dir(name string) ([]fs.DirEntry, error) {
 	if s.Root == nil {
 		return nil, nil

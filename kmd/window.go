@@ -83,9 +83,7 @@ type Window struct {
 	mapping   seam.Mapping
 	addr      uint64 // of the mapping; 0 if accesses are observed
 	io        seam.MMIO
-	internal  bool // of the Device's own
 	name      string
-	origin    string
 	fault     atomic.Pointer[accessError]
 	closed    atomic.Bool
 	writeOnly atomic.Bool // a multicast window, from which loads are undefined
@@ -100,7 +98,6 @@ func (d *Device) OpenWindow(size uint64, c Caching) (*Window, error) {
 	if err != nil {
 		return nil, d.opError(err, "open %s window of %s", c, humanize.IBytes(size))
 	}
-	w.origin = d.leaks.origin()
 	return w, nil
 }
 

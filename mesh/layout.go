@@ -7,7 +7,6 @@ import (
 )
 
 type layout struct {
-	mesh   Shape
 	tensor []int
 	unit   int
 	split  []int // axis of the tensor that each axis of the mesh divides, or Replicate
@@ -17,7 +16,7 @@ type layout struct {
 }
 
 func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
-	l := &layout{mesh: mesh, tensor: slices.Clone(c.Tensor), unit: c.Unit, split: slices.Clone(c.Split), part: slices.Clone(c.Tensor)}
+	l := &layout{tensor: slices.Clone(c.Tensor), unit: c.Unit, split: slices.Clone(c.Split), part: slices.Clone(c.Tensor)}
 	bad := func(format string, args ...any) (*layout, error) {
 		return nil, fmt.Errorf("%w: tensor %v of units of %d B over a mesh of %v, split %v: %s", ErrTensor, c.Tensor, c.Unit, mesh, c.Split,
 			fmt.Sprintf(format, args...))
@@ -60,15 +59,6 @@ func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
 		l.bytes *= d
 	}
 	return l, nil
-}
-
-func (l *layout) first(c Coord) bool {
-	for a, x := range c {
-		if l.split[a] == Replicate && x > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func (l *layout) same(a, b Coord) bool {

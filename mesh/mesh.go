@@ -112,12 +112,6 @@ func (m *Mesh) Linked(a, b Coord) bool {
 	return ok && also && !m.s.unlinked && m.s.links[m.chips[i].node][m.chips[j].node]
 }
 
-// Ring reports whether the chips of a mesh that is a line form a ring.
-func (m *Mesh) Ring() bool {
-	n := len(m.chips)
-	return m.shape.Line() && n > 2 && !m.s.unlinked && m.s.links[m.chips[n-1].node][m.chips[0].node]
-}
-
 // String returns "mesh 2x2".
 func (m *Mesh) String() string { return "mesh " + m.shape.String() }
 

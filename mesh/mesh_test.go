@@ -36,8 +36,8 @@ func TestMeshesAroundWhatIsBroken(t *testing.T) {
 		t.Fatalf("2x2: %v", err)
 	}
 	b := openCards(t, cards, mesh.Shape{2, 2}, mesh.OrShape(mesh.Shape{1, 4}))
-	if !cmp.Equal(b.mesh.Shape(), mesh.Shape{1, 4}) || b.mesh.Ring() || len(b.mesh.Problems()) != 4 {
-		t.Errorf("%v, ring %t, problems %q", b.mesh, b.mesh.Ring(), b.mesh.Problems())
+	if !cmp.Equal(b.mesh.Shape(), mesh.Shape{1, 4}) || len(b.mesh.Problems()) != 4 {
+		t.Errorf("%v, problems %q", b.mesh, b.mesh.Problems())
 	}
 	b.must(b.mesh.Close(t.Context()))
 	// A card that isn't there.
@@ -200,7 +200,7 @@ func TestMeshesWithoutLinks(t *testing.T) {
 	b.must(links.Release(b.ctx))
 
 	apart := openCards(t, mesh.Cards(sim.Blackhole(), sim.Blackhole()), mesh.Shape{2}, mesh.Unlinked())
-	if apart.mesh.Linked(mesh.Coord{0}, mesh.Coord{1}) || apart.mesh.Ring() {
+	if apart.mesh.Linked(mesh.Coord{0}, mesh.Coord{1}) {
 		t.Error("cards of two machines are linked")
 	}
 	proof(apart)

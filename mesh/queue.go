@@ -94,9 +94,6 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 }
 
 func (m *Mesh) firstHere(l *layout, i int) bool {
-	if m.s.hosts == nil {
-		return l.first(m.chips[i].Coord)
-	}
 	for _, j := range m.here {
 		if l.same(m.chips[i].Coord, m.chips[j].Coord) {
 			return j == i

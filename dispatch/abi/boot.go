@@ -31,11 +31,10 @@ type Boot struct {
 // Watcher has the offsets, from the mailbox, of fields that the host initializes for tt-metal's
 // watcher. Source: tt-metal dev_msgs.h (watcher_msg_t), watcher_server.cpp.
 type Watcher struct {
-	Enable     uint32 // u32: 2 disabled, 3 enabled
-	Sanitize   uint32 // u16 for each NoC, Stride bytes apart: 2 without an error
-	Stride     uint32
-	Assert     uint32 // u8: 2 without an error
-	HasWatcher bool
+	Enable   uint32 // u32: 2 disabled, 3 enabled
+	Sanitize uint32 // u16 for each NoC, Stride bytes apart: 2 without an error
+	Stride   uint32 // 0 without a watcher
+	Assert   uint32 // u8: 2 without an error
 }
 
 const (
@@ -188,7 +187,7 @@ func (l *Layout) Mailbox() []byte {
 	b := make([]byte, l.L1.MailboxSize)
 	b[l.L1.Go-l.L1.Mailbox+3] = signalInit
 	w := &l.Boot.Watcher
-	if !w.HasWatcher {
+	if w.Stride == 0 {
 		return b
 	}
 	le := binary.LittleEndian

@@ -120,10 +120,7 @@ var wheelsJSON []byte
 
 // tables has tt-metal's layouts, oldest first.
 var tables = sync.OnceValue(func() (all []*Layout) {
-	t, err := ReadTable(wheelsJSON)
-	if err != nil {
-		panic(err) // the file is compiled in
-	}
+	t := Releases()
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, r := range t[arch.String()] {
 			all = append(all, r.layout(arch))
@@ -136,7 +133,7 @@ var tables = sync.OnceValue(func() (all []*Layout) {
 func Releases() Table {
 	t, err := ReadTable(wheelsJSON)
 	if err != nil {
-		panic(err)
+		panic(err) // the file is compiled in
 	}
 	return t
 }
@@ -214,7 +211,7 @@ func (r Release) layout(arch chip.Arch) *Layout {
 	}
 	l.Boot.Watcher = Watcher{
 		Enable: watcher + at("watcher_msg_t.enable"), Sanitize: watcher + sanitize + at(check+".return_code"), Stride: at(check),
-		Assert: watcher + at("watcher_msg_t.assert_status") + at("debug_assert_msg_t.tripped"), HasWatcher: true,
+		Assert: watcher + at("watcher_msg_t.assert_status") + at("debug_assert_msg_t.tripped"),
 	}
 	return l
 }

@@ -12,10 +12,14 @@ func (b *Builder) Append(c PrefetchCommand) int {
 	return at
 }
 
-// Any dispatcher gets any command, so that what was decoded encodes again; Check judges.
-func (b *Builder) inline(to Dispatcher, c DispatchCommand) int {
-	if to > Subordinate {
+// Dispatch appends any dispatcher command. Any dispatcher gets any, so that what was decoded
+// encodes again; Check judges.
+func (b *Builder) Dispatch(to Dispatcher, c DispatchCommand) int {
+	switch {
+	case to > Subordinate:
 		return b.fail(noDispatcher(to))
+	case to != Master && b.inside.on:
+		return b.fail(notInSequence(to))
 	}
 	start := len(b.buf)
 	at := b.encode(c, false)
@@ -27,6 +31,10 @@ func (b *Builder) inline(to Dispatcher, c DispatchCommand) int {
 
 func noDispatcher(to Dispatcher) error {
 	return limit(nameRelay, "dispatcher", uint8(to), "0 or 1", "pass Master or Subordinate")
+}
+
+func notInSequence(to Dispatcher) error {
+	return bad(ErrFormat, 0, DispatchSequence.String(), "a command for %v in a sequence: hand it over", to)
 }
 
 func (b *Builder) noFlush(c DispatchCommand) int {
@@ -45,20 +53,18 @@ func (b *Builder) encode(c DispatchCommand, header bool) int {
 	return c.encode(b, header)
 }
 
-func (c RelayLinear) encode(b *Builder) int              { return b.RelayLinear(c) }
+func (c RelayLinear) encode(b *Builder) int              { return b.large(c.words()) }
 func (c RelayLinearH) encode(b *Builder) int             { return b.RelayLinearH(c) }
 func (c RelayPaged) encode(b *Builder) int               { return b.RelayPaged(c) }
 func (c RelayPagedPacked) encode(b *Builder) int         { return b.RelayPagedPacked(c) }
-func (c RelayInline) encode(b *Builder) int              { return b.inline(c.To, c.Command) }
+func (c RelayInline) encode(b *Builder) int              { return b.Dispatch(c.To, c.Command) }
 func (c RelayInlineNoFlush) encode(b *Builder) int       { return b.noFlush(c.Command) }
 func (c ExecBuf) encode(b *Builder) int                  { return b.ExecBuf(c) }
 func (c ExecBufEnd) encode(b *Builder) int               { return b.ExecBufEnd() }
 func (c Stall) encode(b *Builder) int                    { return b.Stall() }
-func (c DebugPrefetch) encode(b *Builder) int            { return b.DebugPrefetch(c) }
-func (c TerminatePrefetch) encode(b *Builder) int        { return b.TerminatePrefetch() }
-func (c PagedToRingbuffer) encode(b *Builder) int        { return b.PagedToRingbuffer(c) }
-func (c SetRingbufferOffset) encode(b *Builder) int      { return b.SetRingbufferOffset(c) }
-func (c RelayRingbuffer) encode(b *Builder) int          { return b.RelayRingbuffer(c) }
+func (c TerminatePrefetch) encode(b *Builder) int        { return b.bare(head{lo: uint64(PrefetchTerminate)}) }
+func (c PagedToRingbuffer) encode(b *Builder) int        { return b.bare(c.words()) }
+func (c SetRingbufferOffset) encode(b *Builder) int      { return b.bare(c.words()) }
 func (c LoopBegin) encode(b *Builder) int                { return b.bare(c.words()) }
 func (c LoopEnd) encode(b *Builder) int                  { return b.bare(c.words()) }
 func (c Branch) encode(b *Builder) int                   { return b.large(c.words()) }
@@ -67,18 +73,18 @@ func (c WriteLinear) encode(b *Builder, header bool) int { return b.writeLinear(
 func (c WriteHost) encode(b *Builder, header bool) int   { return b.writeHost(&c, header) }
 func (c WritePaged) encode(b *Builder, header bool) int  { return b.writePaged(&c, header) }
 func (c Wait) encode(b *Builder, _ bool) int             { return b.Wait(Master, c) }
-func (c Sink) encode(b *Builder, _ bool) int             { return b.Sink() }
-func (c DebugDispatch) encode(b *Builder, _ bool) int    { return b.DebugDispatch(c) }
-func (c Delay) encode(b *Builder, _ bool) int            { return b.Delay(c) }
+func (c Sink) encode(b *Builder, _ bool) int             { return b.small(Master, head{lo: uint64(DispatchSink)}) }
+func (c Delay) encode(b *Builder, _ bool) int            { return b.small(Master, c.words()) }
 func (c ExecBufEndDispatch) encode(b *Builder, _ bool) int {
 	return b.small(Master, head{lo: uint64(c.ID())})
 }
-func (c SetWriteOffset) encode(b *Builder, _ bool) int     { return b.SetWriteOffset(c) }
-func (c TerminateDispatch) encode(b *Builder, _ bool) int  { return b.TerminateDispatch(Master) }
-func (c SendGoSignal) encode(b *Builder, _ bool) int       { return b.SendGoSignal(Master, c) }
-func (c NotifySubordinate) encode(b *Builder, _ bool) int  { return b.NotifySubordinate(c) }
-func (c SetNumWorkerSems) encode(b *Builder, _ bool) int   { return b.SetNumWorkerSems(Master, c) }
-func (c SetGoSignalNOCData) encode(b *Builder, _ bool) int { return b.SetGoSignalNOCData(Master, c) }
+func (c SetWriteOffset) encode(b *Builder, _ bool) int { return b.SetWriteOffset(c) }
+func (c TerminateDispatch) encode(b *Builder, _ bool) int {
+	return b.small(Master, head{lo: uint64(DispatchTerminate)})
+}
+func (c SendGoSignal) encode(b *Builder, _ bool) int      { return b.SendGoSignal(Master, c) }
+func (c NotifySubordinate) encode(b *Builder, _ bool) int { return b.NotifySubordinate(c) }
+func (c SetNumWorkerSems) encode(b *Builder, _ bool) int  { return b.small(Master, c.words()) }
 func (c WritePacked) encode(b *Builder, header bool) int {
 	return b.packed(&c, header && len(c.Data) == 0).At
 }
@@ -91,12 +97,6 @@ func (c Opaque) encode(b *Builder, _ bool) int {
 	copy(p, c.Payload)
 	return at
 }
-func (c Sequence) encode(b *Builder, header bool) int      { return b.sequence(c, header) }
-func (c ReadArg) encode(b *Builder, _ bool) int            { return b.ReadArg(c) }
-func (c ForwardSubordinate) encode(b *Builder, _ bool) int { return b.ForwardSubordinate(c) }
-
-// RelayLinear appends the command.
-func (b *Builder) RelayLinear(c RelayLinear) int { return b.large(c.words()) }
 
 // RelayLinearH appends the command.
 func (b *Builder) RelayLinearH(c RelayLinearH) int { return b.large(c.words()) }
@@ -161,8 +161,7 @@ func (b *Builder) WaitStall(c Wait) int {
 	return at
 }
 
-// DebugPrefetch appends the command.
-func (b *Builder) DebugPrefetch(c DebugPrefetch) int {
+func (c DebugPrefetch) encode(b *Builder) int {
 	if b.err != nil || b.outside(PrefetchDebug) {
 		return 0
 	}
@@ -172,17 +171,7 @@ func (b *Builder) DebugPrefetch(c DebugPrefetch) int {
 	return at
 }
 
-// TerminatePrefetch appends the command.
-func (b *Builder) TerminatePrefetch() int { return b.bare(head{lo: uint64(PrefetchTerminate)}) }
-
-// PagedToRingbuffer appends the command.
-func (b *Builder) PagedToRingbuffer(c PagedToRingbuffer) int { return b.bare(c.words()) }
-
-// SetRingbufferOffset appends the command.
-func (b *Builder) SetRingbufferOffset(c SetRingbufferOffset) int { return b.bare(c.words()) }
-
-// RelayRingbuffer appends the command; entry i of the list is at atRingSub(i).
-func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
+func (c RelayRingbuffer) encode(b *Builder) int {
 	if b.err != nil || b.outside(PrefetchRelayRingbuffer) {
 		return 0
 	}
@@ -413,17 +402,10 @@ func (c *WritePackedLarge) check(noFlush bool) error {
 // Wait appends the command.
 func (b *Builder) Wait(to Dispatcher, c Wait) int { return b.small(to, c.words()) }
 
-// Sink appends the command.
-func (b *Builder) Sink() int { return b.small(Master, head{lo: uint64(DispatchSink)}) }
-
-// DebugDispatch appends the command.
-func (b *Builder) DebugDispatch(c DebugDispatch) int {
+func (c DebugDispatch) encode(b *Builder, _ bool) int {
 	w := debugWords(uint8(DispatchDebug), c.Key, uint32(len(c.Data)), c.Stride)
 	return b.headed(false, w, uint64(len(c.Data)), c.Data)
 }
-
-// Delay appends the command.
-func (b *Builder) Delay(c Delay) int { return b.small(Master, c.words()) }
 
 // SetWriteOffset appends the command; offset i is at AtWriteOffset(i).
 func (b *Builder) SetWriteOffset(c SetWriteOffset) int {
@@ -441,28 +423,14 @@ func (b *Builder) SetWriteOffset(c SetWriteOffset) int {
 	return at
 }
 
-// TerminateDispatch appends the command.
-func (b *Builder) TerminateDispatch(to Dispatcher) int {
-	return b.small(to, head{lo: uint64(DispatchTerminate)})
-}
-
 // SendGoSignal appends the command.
 func (b *Builder) SendGoSignal(to Dispatcher, c SendGoSignal) int { return b.small(to, c.words()) }
 
 // NotifySubordinate appends the command.
 func (b *Builder) NotifySubordinate(c NotifySubordinate) int { return b.small(Master, c.words()) }
 
-// SetNumWorkerSems appends the command.
-func (b *Builder) SetNumWorkerSems(to Dispatcher, c SetNumWorkerSems) int {
-	return b.small(to, c.words())
-}
-
-// SetGoSignalNOCData appends the command; word i is at atGoNOCData(i).
-func (b *Builder) SetGoSignalNOCData(to Dispatcher, c SetGoSignalNOCData) int {
-	if to > Subordinate {
-		return b.fail(noDispatcher(to))
-	}
-	p, at := b.relay(PrefetchRelayInline, to, uint64(atGoNOCData(len(c.Words))))
+func (c SetGoSignalNOCData) encode(b *Builder, _ bool) int {
+	p, at := b.relay(PrefetchRelayInline, Master, HeaderSize+4*uint64(len(c.Words)))
 	if p == nil {
 		return 0
 	}
@@ -483,8 +451,7 @@ func putWords(q []byte, words []uint32) {
 	}
 }
 
-// ReadArg appends the command.
-func (b *Builder) ReadArg(c ReadArg) int {
+func (c ReadArg) encode(b *Builder, _ bool) int {
 	if n := len(c.Targets); n == 0 || n > MaxArgTargets {
 		return b.fail(countLimit(own().dispatch.by(uint8(c.ID())), n))
 	}
@@ -501,18 +468,15 @@ func (b *Builder) ReadArg(c ReadArg) int {
 }
 
 // Sequence appends the command.
-func (b *Builder) Sequence(c Sequence) int { return b.sequence(c, false) }
+func (b *Builder) Sequence(c Sequence) int { return c.encode(b, false) }
 
-// SequenceHeader leaves the data of its last command to a relay.
-func (b *Builder) SequenceHeader(c Sequence) int { return b.sequence(c, true) }
-
-func (b *Builder) sequence(c Sequence, noFlush bool) int {
+func (c Sequence) encode(b *Builder, noFlush bool) int {
 	b.BeginSequence()
 	for i, d := range c.Commands {
 		if noFlush && i == len(c.Commands)-1 {
 			b.noFlush(d)
 		} else {
-			b.inline(Master, d)
+			b.Dispatch(Master, d)
 		}
 	}
 	if noFlush && b.err == nil {
@@ -521,8 +485,7 @@ func (b *Builder) sequence(c Sequence, noFlush bool) int {
 	return b.EndSequence()
 }
 
-// ForwardSubordinate appends the command; the forwarded command is at AtForwarded.
-func (b *Builder) ForwardSubordinate(c ForwardSubordinate) int {
+func (c ForwardSubordinate) encode(b *Builder, _ bool) int {
 	switch d := c.Command.(type) {
 	case SendGoSignal:
 		return b.forwardSubordinate(c, d.words())
@@ -532,7 +495,8 @@ func (b *Builder) ForwardSubordinate(c ForwardSubordinate) int {
 	return b.fail(bad(ErrFormat, AtForwarded, c.ID().String(), "%T can't be forwarded", c.Command))
 }
 
-// ForwardSubordinateGo is ForwardSubordinate of a go signal without an allocation.
+// ForwardSubordinateGo appends the ForwardSubordinate of a go signal without an allocation. The
+// signal is at AtForwarded.
 func (b *Builder) ForwardSubordinateGo(wait bool, c SendGoSignal) int {
 	return b.forwardSubordinate(ForwardSubordinate{Wait: wait}, c.words())
 }

@@ -8,8 +8,9 @@ import (
 // maxPayload keeps sizes with headers and strides below 2^31.
 const maxPayload = math.MaxInt32 - 128
 
-// Builder appends commands to a byte slice. It allocates only when the slice is full. A command
-// that can't be written leaves the bytes as they were and sets the error that Finish returns.
+// Builder appends commands to a byte slice: by a method those that queues and programs are full of,
+// any by Append and Dispatch. It allocates only when the slice is full. A command that can't be
+// written leaves the bytes as they were and sets the error that Finish returns.
 //
 // The methods for dispatcher commands wrap them in a RELAY_INLINE and return the offset of the
 // dispatcher command, 16 bytes after the prefetcher's, or 0 after an error. The At constants find
@@ -199,7 +200,7 @@ func (b *Builder) add(id PrefetchID, to Dispatcher, n int) ([]byte, int) {
 	s := &b.inside
 	switch {
 	case to != Master:
-		b.fail(bad(ErrFormat, 0, DispatchSequence.String(), "a command for %v in a sequence: hand it over", to))
+		b.fail(notInSequence(to))
 		return nil, 0
 	case s.id == PrefetchRelayInlineNoFlush:
 		b.fail(bad(ErrOrder, 0, DispatchSequence.String(), "a command after a header whose data come with a relay: end the sequence with it"))

@@ -77,13 +77,8 @@ const (
 	compares
 )
 
-var compareNames = [...]string{"never", "==", "!=", "<", "<=", ">", ">=", "any of", "none of"}
-
 func (c Compare) String() string {
-	if int(c) < len(compareNames) {
-		return compareNames[c]
-	}
-	return fmt.Sprintf("compare(%d)", uint8(c))
+	return oneOf(uint8(c), "compare(%d)", "never", "==", "!=", "<", "<=", ">", ">=", "any of", "none of")
 }
 
 // Valid reports whether there is such a comparison.
@@ -193,14 +188,9 @@ const (
 	turns
 )
 
-var turnNames = [...]string{"no turn", "loop", "next iteration", "leave loop", "take branch", "else", "end of branch", "call",
-	"return", "abort"}
-
 func (t Turn) String() string {
-	if int(t) < len(turnNames) {
-		return turnNames[t]
-	}
-	return fmt.Sprintf("turn(%d)", uint8(t))
+	return oneOf(uint8(t), "turn(%d)", "no turn", "loop", "next iteration", "leave loop", "take branch", "else", "end of branch", "call",
+		"return", "abort")
 }
 
 // TurnSize is the bytes of an entry in a queue's log of control flow.

@@ -219,7 +219,7 @@ func TestUnknownLayout(t *testing.T) {
 func TestPrintDamaged(t *testing.T) {
 	stream := build(t, Blackhole, func(b *Builder) {
 		b.WritePacked(WritePacked{Type: PackedLaunch, Size: 4, Cores: goldenCores(9)})
-		b.Delay(Delay{Loops: 3})
+		b.Dispatch(Master, Delay{Loops: 3})
 		b.Stall()
 		b.ExecBufEnd()
 	})

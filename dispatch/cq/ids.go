@@ -1,6 +1,7 @@
 package cq
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -116,13 +117,7 @@ const (
 )
 
 func (d Dispatcher) String() string {
-	switch d {
-	case Master:
-		return "dispatch"
-	case Subordinate:
-		return "dispatch_s"
-	}
-	return "dispatcher " + strconv.Itoa(int(d))
+	return oneOf(uint8(d), "dispatcher %d", "dispatch", "dispatch_s")
 }
 
 // WaitFlags of a WAIT, in the order in which the dispatcher acts on them (tt-metal cq_commands.hpp;
@@ -153,11 +148,7 @@ const (
 )
 
 func (t PackedType) String() string {
-	names := [...]string{"none", "runtime args", "launch", "semaphores", "event", "go message index"}
-	if int(t) < len(names) {
-		return names[t]
-	}
-	return strconv.Itoa(int(t))
+	return oneOf(uint8(t), "%d", "none", "runtime args", "launch", "semaphores", "event", "go message index")
 }
 
 // LargeType is the purpose of a WRITE_PACKED_LARGE.
@@ -169,11 +160,15 @@ const (
 )
 
 func (t LargeType) String() string {
-	names := [...]string{"none", "config", "binaries"}
-	if int(t) < len(names) {
-		return names[t]
+	return oneOf(uint8(t), "%d", "none", "config", "binaries")
+}
+
+// oneOf returns a number's name, or the number in a format.
+func oneOf(i uint8, other string, names ...string) string {
+	if int(i) < len(names) {
+		return names[i]
 	}
-	return strconv.Itoa(int(t))
+	return fmt.Sprintf(other, i)
 }
 
 func flagString(f uint, names ...string) string {

@@ -224,11 +224,11 @@ func TestSequenceBuilder(t *testing.T) {
 		"a relay":                   func(b *Builder) { b.RelayPagedPacked(RelayPagedPacked{Subs: []PagedSub{{Length: 64}}}) },
 		"the subordinate's command": func(b *Builder) { b.SendGoSignal(Subordinate, SendGoSignal{}) },
 		"a sequence":                func(b *Builder) { b.BeginSequence() },
-		"something after a header":  func(b *Builder) { b.WritePagedHeader(WritePaged{PageSize: 16, Pages: 1}); b.Sink() },
+		"something after a header":  func(b *Builder) { b.WritePagedHeader(WritePaged{PageSize: 16, Pages: 1}); b.Dispatch(Master, Sink{}) },
 	} {
 		b := NewBuilder(Blackhole, nil)
 		b.BeginSequence()
-		b.Sink()
+		b.Dispatch(Master, Sink{})
 		add(&b)
 		b.EndSequence()
 		if b.err == nil {
@@ -488,16 +488,19 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func TestNoAllocations(t *testing.T) {
+	relays := []PrefetchCommand{RelayRingbuffer{Subs: benchRing}, RelayLinear{}}
+	var table DispatchCommand = SetGoSignalNOCData{Words: goldenCores(0)}
 	cases := append(benchCases(), benchCase{"the rest", func(b *Builder) {
 		b.WaitStall(Wait{Flags: WaitStream})
 		b.SetWriteOffset(SetWriteOffset{Count: 4})
-		b.SetGoSignalNOCData(Master, SetGoSignalNOCData{Words: goldenCores(0)})
+		b.Dispatch(Master, table)
 		b.WritePackedLargeHeader(WritePackedLarge{Alignment: 64, Subs: benchSubs})
 		b.RelayPagedPacked(RelayPagedPacked{Subs: benchPaged})
 		b.WriteHost(WriteHost{Event: true, Length: 32})
 		b.WritePaged(WritePaged{PageSize: 64, Pages: 2})
-		b.RelayRingbuffer(RelayRingbuffer{Subs: benchRing})
-		b.RelayLinear(RelayLinear{})
+		for _, c := range relays {
+			b.Append(c)
+		}
 		b.ExecBufEnd()
 	}})
 	buf := make([]byte, 0, hotBuffer)

@@ -44,8 +44,6 @@ func AtPackedCore(i int) int { return HeaderSize + 4*i }
 // AtWriteOffset is the offset of offset i in a SET_WRITE_OFFSET.
 func AtWriteOffset(i int) int { return HeaderSize + 4*i }
 
-func atGoNOCData(i int) int { return HeaderSize + 4*i }
-
 // Put8 writes a field of 8 bits.
 func Put8(stream []byte, at int, v uint8) { stream[at] = v }
 

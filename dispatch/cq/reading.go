@@ -10,15 +10,14 @@ import (
 // Reading is one command of a stream as a revision reads it. A relay with its dispatcher command is
 // one reading.
 type Reading struct {
-	Offset  int // of the prefetcher's command; inside a Sequence, At but for the first
-	Size    int
-	Relay   string // the command around it: "RELAY_INLINE", nameNoFlush or "FORWARD_SUBORDINATE"
-	Who     string // "prefetch", "dispatch" or "dispatch_s"
-	Name    string
-	At      int // of the command itself
-	Fields  []Field
-	Data    int
-	Relayed uint64 // bytes that it brings for the command before it
+	Offset int // of the prefetcher's command; inside a Sequence, At but for the first
+	Size   int
+	Relay  string // the command around it: "RELAY_INLINE", nameNoFlush or "FORWARD_SUBORDINATE"
+	Who    string // "prefetch", "dispatch" or "dispatch_s"
+	Name   string
+	At     int // of the command itself
+	Fields []Field
+	Data   int
 }
 
 func (r *Reading) String() string {
@@ -93,7 +92,6 @@ func (p *parser) appendReadings(out []Reading, at int) []Reading {
 		}
 		r := Reading{Offset: at, Who: "prefetch", Name: it.form.name, At: at + it.at, Data: it.inline()}
 		r.Fields = p.v.fields(p.l, p.items[i:])
-		r.Relayed, _ = it.relayed()
 		if it.in != nil {
 			r.Who, r.Relay = it.to.String(), it.in.name
 			if it.in.data == dataCommands {

@@ -70,14 +70,14 @@ func (m *Machine) Core(c chip.Core) CoreState {
 }
 
 func (m *Machine) readCore(c chip.Core) (CoreState, []byte) {
-	l := m.layoutOf(c)
+	l := m.LayoutOf(c)
 	l1 := &l.L1
 	s := CoreState{Core: c, Kind: m.kind(c)}
 	if !l.Revision.Own() {
 		s.Firmware = l.Revision.Name
 	}
 	b := make([]byte, l1.CoreState+chip.NumProcessors*l1.CoreStateSize-l1.Mailbox)
-	if s.Err = m.read(c, l1.Mailbox, b); s.Err != nil {
+	if s.Err = m.Read(c, l1.Mailbox, b); s.Err != nil {
 		s.Unreadable = s.Err.Error()
 		return s, nil
 	}

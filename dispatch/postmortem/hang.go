@@ -17,13 +17,10 @@ type HangError struct {
 	Waiting string
 	Last    string // submission of the queue
 	Cause   error  // ErrTimeout, or why the device stopped
-	// L1 addresses in the prefetch core of the prefetch queue entry taken last and of the next one
-	// to be written; 0 if unknown.
-	FetchRead, FetchWritten uint32
-	Cores                   []CoreState
-	Dump                    *Dump
-	File                    string // or empty
-	FileErr                 error
+	Cores   []CoreState
+	Dump    *Dump
+	File    string // or empty
+	FileErr error
 }
 
 func (e *HangError) Error() string { return e.line("hangs", ", "+busyCores(e.Cores)) }
@@ -133,9 +130,6 @@ func Blame(cause error, find Find) error {
 func (m *Machine) Report(h *Hang, dir string) *HangError {
 	d := m.Collect(h)
 	e := &HangError{Queue: h.Queue, Waiting: h.Waiting, Last: h.Last, Cause: h.Cause, Dump: d, Cores: d.Cores}
-	if q := d.queue(h.Queue); q != nil {
-		e.FetchRead, e.FetchWritten = q.Device.FetchRead, q.Host.FetchNext
-	}
 	if dir != "" {
 		e.File, e.FileErr = d.save(dir)
 	}

@@ -66,14 +66,16 @@ type Queue struct {
 	Commands []Region // of QueueDump.Entries
 }
 
-func (m *Machine) layoutOf(c chip.Core) *abi.Layout {
+// LayoutOf returns the layout of a core.
+func (m *Machine) LayoutOf(c chip.Core) *abi.Layout {
 	if m.Grid.Contains(c) {
 		return m.Workers
 	}
 	return m.Others
 }
 
-func (m *Machine) read(c chip.Core, addr uint32, p []byte) error {
+// Read reads a core's memory.
+func (m *Machine) Read(c chip.Core, addr uint32, p []byte) error {
 	xy, err := m.Chip.Virtual(c)
 	if err != nil {
 		return err
@@ -125,7 +127,7 @@ func (m *Machine) Collect(h *Hang) *Dump {
 		s, mailbox := m.readCore(c)
 		dump.Cores = append(dump.Cores, s)
 		if s.Err == nil {
-			dump.add(RegionMailbox, c, uint64(m.layoutOf(c).L1.Mailbox), mailbox)
+			dump.add(RegionMailbox, c, uint64(m.LayoutOf(c).L1.Mailbox), mailbox)
 		}
 		if s.Kind == Worker && s.Err == nil && s.Busy() && configs < mostStacks {
 			configs++
@@ -182,7 +184,7 @@ func (d *Dump) add(name string, c chip.Core, addr uint64, data []byte) {
 // dumpRegion leaves out what is unreadable: the core's state says why.
 func (m *Machine) dumpRegion(dump *Dump, name string, c chip.Core, addr, size uint32) []byte {
 	p := make([]byte, size)
-	if m.read(c, addr, p) != nil {
+	if m.Read(c, addr, p) != nil {
 		return nil
 	}
 	dump.add(name, c, uint64(addr), p)
@@ -222,7 +224,7 @@ func (m *Machine) dumpDevice(dump *Dump, out *QueueDump) {
 		CompletionRd:       control(core, ctl.CompletionRead),
 		FirstStream:        params.Stream.FirstDispatch,
 	}
-	if b := make([]byte, memmap.LoopsSize); ctl.Loops != 0 && m.read(out.Prefetch, ctl.Loops, b) == nil {
+	if b := make([]byte, memmap.LoopsSize); ctl.Loops != 0 && m.Read(out.Prefetch, ctl.Loops, b) == nil {
 		r.Loops, r.Replays = memmap.ParseLoops(b)
 	}
 	for _, a := range ctl.LastEvent {

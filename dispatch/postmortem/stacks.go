@@ -73,7 +73,7 @@ func (m *Machine) dumpStacks(dump *Dump, h *Hang) {
 }
 
 func (m *Machine) reader(c chip.Core) live.Reader {
-	return func(addr uint32, p []byte) error { return m.read(c, addr, p) }
+	return func(addr uint32, p []byte) error { return m.Read(c, addr, p) }
 }
 
 func catalogue(loaded []*program.Loaded, s *live.Snapshot) *live.Catalogue {

@@ -117,13 +117,14 @@ func (t *Target) Compile(p *Program) (*Image, error) {
 func (t *Target) emit(p *Program, lay *slotLayout, groups []*group, inline *Image) (*Image, error) {
 	l1 := &t.Workers.L1
 	im := &Image{
-		name: p.Name, slotSize: lay.size, textSize: lay.text, argCount: uint32(lay.ArgFormat), bounds: bounds(groups),
+		name: p.Name, slotSize: lay.size, textSize: lay.text, argCount: uint32(lay.ArgFormat),
 		layout: t.layout(), configBase: l1.KernelConfig, launchBase: l1.Launch, launchSize: l1.LaunchSize,
-		stream: uint16(t.Chip.Params().Stream.FirstDispatch), cores: countCores(groups),
+		stream: uint16(t.Chip.Params().Stream.FirstDispatch),
 	}
 	for _, g := range groups {
 		im.where = append(im.where, g.cores...)
 	}
+	im.bounds = bounds(im.where)
 	c := compiler{t: t, p: p, lay: lay, groups: groups, im: im}
 	if inline != nil {
 		c.resident, im.id, im.text, im.binary = true, inline.id, inline.text, slices.Clone(inline.binary)
@@ -158,21 +159,11 @@ func (t *Target) emit(p *Program, lay *slotLayout, groups []*group, inline *Imag
 	return im, nil
 }
 
-func countCores(groups []*group) int {
-	n := 0
-	for _, g := range groups {
-		n += len(g.cores)
-	}
-	return n
-}
-
-func bounds(groups []*group) chip.Range {
-	out := chip.Range{Start: groups[0].cores[0], End: groups[0].cores[0]}
-	for _, g := range groups {
-		for _, c := range g.cores {
-			out.Start.X, out.Start.Y = min(out.Start.X, c.X), min(out.Start.Y, c.Y)
-			out.End.X, out.End.Y = max(out.End.X, c.X), max(out.End.Y, c.Y)
-		}
+func bounds(cores []chip.Core) chip.Range {
+	out := cores[0].Range()
+	for _, c := range cores {
+		out.Start.X, out.Start.Y = min(out.Start.X, c.X), min(out.Start.Y, c.Y)
+		out.End.X, out.End.Y = max(out.End.X, c.X), max(out.End.Y, c.Y)
 	}
 	return out
 }

@@ -23,7 +23,6 @@ type Image struct {
 	launchBase uint32
 	launchSize uint32
 	stream     uint16 // that counts completions
-	cores      int    // that run a kernel
 	bounds     chip.Range
 	binary     []byte
 	placed     bool
@@ -83,7 +82,7 @@ func (im *Image) Placed() bool { return im.placed }
 func (im *Image) Prints() []print.Program { return im.prints }
 
 // Cores returns how many cores run a kernel of the program.
-func (im *Image) Cores() int { return im.cores }
+func (im *Image) Cores() int { return len(im.where) }
 
 // Bounds returns the smallest range with all cores that run a kernel or have a part of the
 // program's memory.

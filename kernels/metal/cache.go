@@ -83,7 +83,7 @@ func OpenCache(ctx context.Context, roots ...string) (*Cache, error) {
 		c.Firmware = append(c.Firmware, f)
 	}
 	slices.SortFunc(c.Kernels, func(a, b Kernel) int { return cmp.Compare(a.Path, b.Path) })
-	sortEthernet(c.Ethernet)
+	slices.SortFunc(c.Ethernet, func(a, b EthernetFile) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortStableFunc(c.Problems, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	if len(c.Kernels) == 0 && len(c.Firmware) == 0 && len(c.Ethernet) == 0 && len(c.Problems) == 0 {
 		return nil, fmt.Errorf("metal: %s: %w: give tt-metal's cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache) or a part of it",

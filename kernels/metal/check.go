@@ -35,17 +35,11 @@ func place(v kernels.MetalVariable) string {
 	return fmt.Sprintf("at %#x with %d bytes", v.Addr, v.Size)
 }
 
-// ErrNotMetal is [Firmware.Check]'s for an image that tt-metal didn't build.
+// ErrNotMetal is [Firmware.Processor]'s for an image that tt-metal didn't build.
 var ErrNotMetal = errors.New("the kernel was not built by tt-metal")
 
-// Check proves by symbols that a kernel was linked with this firmware. The error is a
-// [*MismatchError], or wraps [ErrNotMetal].
-func (f *Firmware) Check(im *kernels.Image) error {
-	_, err := f.Processor(im)
-	return err
-}
-
-// Processor returns what a kernel was linked for, or an error of [Firmware.Check].
+// Processor proves by symbols that a kernel was linked with this firmware, and returns the
+// processor that it was linked for. The error is a [*MismatchError], or wraps [ErrNotMetal].
 func (f *Firmware) Processor(im *kernels.Image) (chip.Processor, error) {
 	if im == nil || im.Metal == nil {
 		return 0, fmt.Errorf("metal: %w: Reprise's own kernels run on Reprise's own firmware", ErrNotMetal)
@@ -119,7 +113,7 @@ func (e *ProcessorError) Error() string {
 		FileName(e.Asked))
 }
 
-// CheckProcessor is [Firmware.Check] for a processor. Its errors include [*ProcessorError].
+// CheckProcessor is [Firmware.Processor] for a known one. Its errors include [*ProcessorError].
 func (f *Firmware) CheckProcessor(im *kernels.Image, p chip.Processor) error {
 	linked, err := f.Processor(im)
 	if err != nil {

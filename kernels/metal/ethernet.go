@@ -1,7 +1,6 @@
 package metal
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -59,8 +58,4 @@ func refuseEthernet(path string) error {
 		return fmt.Errorf("metal: %s: %s: %w", path, p, ErrEthernet)
 	}
 	return nil
-}
-
-func sortEthernet(all []EthernetFile) {
-	slices.SortFunc(all, func(a, b EthernetFile) int { return cmp.Compare(a.Path, b.Path) })
 }

@@ -176,7 +176,7 @@ func TestCheck(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := elftest.NewMetal(chip.BRISC, ms[chip.BRISC].Entry, 8, 64)
 			tt.change(&m)
-			err := f.Check(load(t, m.Kernel()))
+			_, err := f.Processor(load(t, m.Kernel()))
 			var e *MismatchError
 			if !errors.As(err, &e) || e.Symbol != tt.symbol || e.Dir != dir {
 				t.Fatalf("got %v", err)
@@ -187,7 +187,7 @@ func TestCheck(t *testing.T) {
 		})
 	}
 	for _, im := range []*kernels.Image{nil, {Text: make([]byte, 16)}} {
-		if err := f.Check(im); !errors.Is(err, ErrNotMetal) {
+		if _, err := f.Processor(im); !errors.Is(err, ErrNotMetal) {
 			t.Error(err)
 		}
 	}

@@ -73,25 +73,17 @@ func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
 	if d.Arch() != chip.Wormhole {
 		return nil, fmt.Errorf("remote: open tunnel to %s: %w: only Wormhole's Ethernet firmware forwards", t.name, ErrUnreachable)
 	}
-	var err error
-	if t.w, err = EthernetWindow(d, tile); err != nil {
+	w, err := d.OpenWindow(d.Params().Windows[0].Size, kmd.Uncached) // of the smallest, there are most
+	if err == nil {
+		if err = w.Configure(kmd.WindowConfig{Target: tile}); err != nil {
+			w.Close()
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("remote: open tunnel to %s: %w", t.name, err)
 	}
+	t.w = w
 	return t, nil
-}
-
-// EthernetWindow opens a window to the L1 of an Ethernet tile.
-func EthernetWindow(d *kmd.Device, tile chip.XY) (*kmd.Window, error) {
-	smallest := slices.MinFunc(d.Params().Windows, func(a, b chip.WindowClass) int { return cmp.Compare(a.Size, b.Size) })
-	w, err := d.OpenWindow(smallest.Size, kmd.Uncached)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.Configure(kmd.WindowConfig{Target: tile}); err != nil {
-		w.Close()
-		return nil, err
-	}
-	return w, nil
 }
 
 func (t *Tunnel) String() string { return t.name }

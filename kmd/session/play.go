@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -47,15 +46,6 @@ type PlayOption func(*Player)
 // Lockstep compares every event in order, also loads and queries, for a device that runs only
 // during the host's accesses (sim.Synchronous).
 func Lockstep() PlayOption { return func(p *Player) { p.steps = true } }
-
-// Play reads a recording and returns a target that plays it.
-func Play(r io.Reader, opts ...PlayOption) (*Player, error) {
-	s, err := Read(r)
-	if err != nil {
-		return nil, err
-	}
-	return s.Player(opts...), nil
-}
 
 // Player returns a target that plays the recording from its start.
 func (s *Session) Player(opts ...PlayOption) *Player {

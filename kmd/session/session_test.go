@@ -105,7 +105,7 @@ func record(t *testing.T, card kmd.Target) ([]byte, [][]byte) {
 
 func play(t *testing.T, file []byte, opts ...session.PlayOption) *session.Player {
 	t.Helper()
-	return value(session.Play(bytes.NewReader(file), opts...))(t)
+	return value(session.Read(bytes.NewReader(file)))(t).Player(opts...)
 }
 
 type how struct {

@@ -75,24 +75,8 @@ func (f *finder) device(ctx context.Context, d *kmd.Device) ([]tile, error) {
 			c.Location = int(n)
 		}
 	}
-	var s []tile
-	for xy := range top.Tiles(chip.Ethernet) {
-		if top.Tile(xy).Harvested {
-			continue
-		}
-		w, err := remote.EthernetWindow(d, xy)
-		if err != nil {
-			return nil, err
-		}
-		t, err := readTile(d.Arch(), func(addr uint64) (uint32, error) { return w.Load32(addr), w.Err() })
-		if err = cmp.Or(err, w.Close()); err != nil {
-			return nil, err
-		}
-		t.xy = xy
-		s = append(s, t)
-		f.note(&c, &t)
-	}
-	if err := d.Alive(); err != nil {
+	s, err := f.tiles(top, &c, d.Read32)
+	if err = cmp.Or(err, d.Alive()); err != nil {
 		return nil, err
 	}
 	f.graph.Chips = append(f.graph.Chips, c)
@@ -156,16 +140,22 @@ func (f *finder) readRemote(ctx context.Context, i int) ([]tile, error) {
 		return nil, err
 	}
 	defer tun.Close()
-	if v, err := loadWord(f.devices[from.Chip], port.Tile, wormholeRouting); err != nil || v != 0 {
+	if v, err := f.devices[from.Chip].Read32(port.Tile, wormholeRouting); err != nil || v != 0 {
 		return nil, errors.Join(fmt.Errorf("%w: the Ethernet firmware doesn't forward", remote.ErrUnreachable), err)
 	}
 	top, err := chip.New(chip.Wormhole, chip.Harvesting{})
 	if err != nil {
 		return nil, err
 	}
-	var s []tile
+	return f.tiles(top, c, func(xy chip.XY, addr uint64) (uint32, error) { return tun.Load32(ctx, xy, addr) })
+}
+
+func (f *finder) tiles(top *chip.Chip, c *Chip, load func(xy chip.XY, addr uint64) (uint32, error)) (s []tile, err error) {
 	for xy := range top.Tiles(chip.Ethernet) {
-		t, err := readTile(chip.Wormhole, func(addr uint64) (uint32, error) { return tun.Load32(ctx, xy, addr) })
+		if top.Tile(xy).Harvested {
+			continue
+		}
+		t, err := readTile(f.graph.Arch, func(addr uint64) (uint32, error) { return load(xy, addr) })
 		if err != nil {
 			return nil, err
 		}
@@ -184,13 +174,4 @@ func (f *finder) entry(device, to int) End {
 		}
 	}
 	return End{Chip: len(f.devices)}
-}
-
-func loadWord(d *kmd.Device, xy chip.XY, addr uint64) (uint32, error) {
-	w, err := remote.EthernetWindow(d, xy)
-	if err != nil {
-		return 0, err
-	}
-	v := w.Load32(addr)
-	return v, errors.Join(w.Err(), w.Close())
 }

@@ -70,7 +70,7 @@ type Link struct {
 }
 
 // Degraded describes the links that are lost or training, and the chips that can't be read. Parts
-// that were never seen are not listed: [Graph.Missing] counts those.
+// that were never seen are not listed.
 func (g *Graph) Degraded() []string {
 	var out []string
 	for i := range g.Chips {
@@ -97,23 +97,6 @@ func (g *Graph) Degraded() []string {
 
 func (g *Graph) linkName(l Link) string {
 	return fmt.Sprintf("%s eth%d - %s eth%d", g.Chips[l.A.Chip].Name, l.A.Channel, g.Chips[l.B.Chip].Name, l.B.Channel)
-}
-
-// Missing returns how many chips and links fewer than in machine m were found and work.
-func (g *Graph) Missing(m chip.Machine) (chips, links int) {
-	up := 0
-	for _, l := range g.Links {
-		if l.State == Up {
-			up++
-		}
-	}
-	read := 0
-	for i := range g.Chips {
-		if g.Chips[i].Problem == nil {
-			read++
-		}
-	}
-	return max(len(m.Chips)-read, 0), max(len(m.Links)-up, 0)
 }
 
 // Neighbors returns the chips that are linked to chip i, with the number of links that are up.

@@ -6,7 +6,6 @@ import (
 )
 
 type faults struct {
-	any        atomic.Bool // accesses must check the other fields
 	allOnes    atomic.Bool
 	slowReads  atomic.Int64 // nanoseconds
 	slowPins   atomic.Int64
@@ -27,6 +26,7 @@ const (
 	secondName = "second"
 )
 
+// load reports whether a load answers all ones.
 func (u *faults) load() bool {
 	if d := u.slowReads.Load(); d != 0 {
 		time.Sleep(time.Duration(d))
@@ -39,5 +39,3 @@ func (u *faults) pinning() {
 		time.Sleep(time.Duration(d))
 	}
 }
-
-func (u *faults) refresh() { u.any.Store(u.allOnes.Load() || u.slowReads.Load() != 0) }

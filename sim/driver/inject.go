@@ -43,7 +43,7 @@ func (n *Node) Inject(f Fault) (end func(), err error) {
 	}
 	switch Fault(name) {
 	case AllOnes:
-		off := func(v bool) { u.allOnes.Store(v); d.dma.offBus.Store(v); u.refresh() }
+		off := func(v bool) { u.allOnes.Store(v); d.dma.offBus.Store(v) }
 		off(true)
 		return func() { off(false) }, nil
 	case StuckReset:
@@ -70,8 +70,7 @@ func (n *Node) Inject(f Fault) (end func(), err error) {
 			at = &u.slowPins
 		}
 		at.Store(int64(t))
-		u.refresh()
-		return func() { at.Store(0); u.refresh() }, nil
+		return func() { at.Store(0) }, nil
 	case SmallBAR4:
 		size, err := strconv.ParseUint(value, 0, 64)
 		if err != nil {

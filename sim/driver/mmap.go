@@ -34,7 +34,7 @@ func (m *barMap) Load(off uint64, width int) uint64 {
 	if !m.has(off, uint64(width)) {
 		BusError()
 	}
-	if m.file.dev.faults.any.Load() && m.file.dev.faults.load() {
+	if m.file.dev.faults.load() {
 		return 1<<(8*width) - 1
 	}
 	return m.fn.BARLoad(m.bar, m.base+off, width)
@@ -44,7 +44,7 @@ func (m *barMap) Store(off uint64, width int, v uint64) {
 	if !m.has(off, uint64(width)) {
 		BusError()
 	}
-	if m.file.dev.faults.any.Load() && m.file.dev.faults.allOnes.Load() {
+	if m.file.dev.faults.allOnes.Load() {
 		return
 	}
 	if m.watched {
@@ -67,7 +67,7 @@ func (m *barMap) Read(off uint64, p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	if m.file.dev.faults.any.Load() && m.file.dev.faults.load() {
+	if m.file.dev.faults.load() {
 		fill(p)
 		return
 	}
@@ -78,7 +78,7 @@ func (m *barMap) Write(off uint64, p []byte) {
 	if !m.has(off, uint64(len(p))) {
 		BusError()
 	}
-	if len(p) == 0 || m.file.dev.faults.any.Load() && m.file.dev.faults.allOnes.Load() {
+	if len(p) == 0 || m.file.dev.faults.allOnes.Load() {
 		return
 	}
 	if m.watched {

@@ -241,15 +241,15 @@ func asMetal(t *testing.T, l cq.Layout, commands []byte) []byte {
 					at = ring
 					loaded[s] = at
 					pages := (s.Length + 2047) &^ 2047
-					b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: ring == 0, LogPageSize: uint8(s.LogPageSize), StartPage: uint8(s.StartPage),
+					b.Append(cq.PagedToRingbuffer{Reset: ring == 0, LogPageSize: uint8(s.LogPageSize), StartPage: uint8(s.StartPage),
 						Advance: pages, Base: s.Base, Length: s.Length})
 					ring += pages
 				}
 				relay.Subs = append(relay.Subs, cq.RingSub{Start: at - loaded[c.Subs[0]], Length: s.Length})
 			}
-			b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: loaded[c.Subs[0]]})
+			b.Append(cq.SetRingbufferOffset{Offset: loaded[c.Subs[0]]})
 			b.Append(header)
-			b.RelayRingbuffer(relay)
+			b.Append(relay)
 			continue
 		case cq.RelayInline:
 			switch d := c.Command.(type) {
@@ -424,11 +424,11 @@ func (m *metalStream) kernel(before func()) {
 	before()
 	m.b.WritePackedLargeHeader(cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: uint16(align), OffsetIndex: 2, Subs: []cq.LargeSub{
 		{NOC: m.rect(), Addr: 0, Length: 4096, Dests: uint8(m.cores.Size())}, {NOC: m.rect(), Addr: 4096, Length: 2*align - 12, Dests: uint8(m.cores.Size()), Unlink: true}}})
-	m.b.RelayRingbuffer(cq.RelayRingbuffer{Subs: []cq.RingSub{{Start: 0, Length: 4096}, {Start: 4096, Length: 2 * align}}})
+	m.b.Append(cq.RelayRingbuffer{Subs: []cq.RingSub{{Start: 0, Length: 4096}, {Start: 4096, Length: 2 * align}}})
 }
 
 func (m *metalStream) load() {
-	m.b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 11, Advance: 6144, Base: kernelAddr, Length: 6144})
+	m.b.Append(cq.PagedToRingbuffer{Reset: true, LogPageSize: 11, Advance: 6144, Base: kernelAddr, Length: 6144})
 }
 
 func (m *metalStream) launch() {
@@ -484,7 +484,7 @@ func TestMetalFormsAreRewritten(t *testing.T) {
 				if m.runs == 0 {
 					m.load()
 				} else {
-					m.b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: 0})
+					m.b.Append(cq.SetRingbufferOffset{Offset: 0})
 				}
 			})
 			m.launch()
@@ -533,10 +533,10 @@ func TestRefusals(t *testing.T) {
 		{"no notification", func(m *metalStream) { m.config(); m.signal(cq.SendGoSignal{}) }, metaltrace.ErrNotTrace, []string{"SEND_GO_SIGNAL", "hang"}},
 		{"ring", func(m *metalStream) { m.config(); m.kernel(func() {}) }, metaltrace.ErrNotTrace, []string{"RELAY_RINGBUFFER", "no command before it loaded"}},
 		{"end of the ring", func(m *metalStream) {
-			m.kernel(func() { m.load(); m.b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: 4096}) })
+			m.kernel(func() { m.load(); m.b.Append(cq.SetRingbufferOffset{Offset: 4096}) })
 		}, metaltrace.ErrNotTrace, []string{"RELAY_RINGBUFFER"}},
 		{"memory", func(m *metalStream) {
-			m.b.PagedToRingbuffer(cq.PagedToRingbuffer{LogPageSize: 11, Advance: 2048, Base: 0x40, Length: 2048})
+			m.b.Append(cq.PagedToRingbuffer{LogPageSize: 11, Advance: 2048, Base: 0x40, Length: 2048})
 		}, errFar, []string{"PAGED_TO_RINGBUFFER", "0x40"}},
 		{"Ethernet", func(m *metalStream) {
 			m.b.WriteLinear(cq.WriteLinear{NOC: 5, Addr: 0x40, Data: make([]byte, 16)})

@@ -102,8 +102,8 @@ func sequenceKinds(t *rig.T) {
 		b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, OffsetIndex: 1, Size: 48, Addr: 1024, NoStride: true,
 			Rects: []cq.Rect{{NOC: noc, Dests: uint32(n)}}, Data: all})
 		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
-		b.Sink()
-		b.Delay(cq.Delay{Loops: 10})
+		b.Dispatch(cq.Master, cq.Sink{})
+		b.Dispatch(cq.Master, cq.Delay{Loops: 10})
 		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(cores[0]), OffsetIndex: 2, Addr: 1024, Data: all})
 		b.EndSequence()
 	})
@@ -129,10 +129,10 @@ func sequenceRelay(t *rig.T) {
 		a := newArea(t, n, to)
 		a.put(to.Range(), 0, data)
 		t.Do(func(b *cq.Builder) {
-			b.SequenceHeader(cq.Sequence{Commands: []cq.DispatchCommand{
+			b.Append(cq.RelayInlineNoFlush{Command: cq.Sequence{Commands: []cq.DispatchCommand{
 				w.write(0, 20), w.write(64, 33), cq.WriteLinear{NOC: t.NOCXY(to), Addr: rig.Scratch, Length: uint64(n)},
-			}})
-			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(n)})
+			}}})
+			b.Append(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(n)})
 			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(96, 4), w.write(112, 7)}})
 		})
 		a.check("%d bytes relayed", n)
@@ -201,7 +201,7 @@ func signalLaps(t *rig.T, laps, signals int, send func(*cq.Builder, cq.SendGoSig
 }
 
 func forward(b *cq.Builder, signal cq.SendGoSignal) {
-	b.ForwardSubordinate(cq.ForwardSubordinate{Wait: true, Command: signal})
+	b.Dispatch(cq.Master, cq.ForwardSubordinate{Wait: true, Command: signal})
 }
 
 func forwardSubordinateBesidePages(t *rig.T) {

@@ -73,7 +73,7 @@ func RelayLinear(t *rig.T, n int, from string, skew int) {
 		copy(h.Bytes()[128:], data)
 		noc, addr = t.Params.Arch.NOCXY(t.Chip.PCIe(chip.NOC0)), h.NOCAddr()+128
 	}
-	relayedTo(t, dst, data, func(b *cq.Builder) { b.RelayLinear(cq.RelayLinear{NOC: noc, Addr: addr, Length: uint64(n)}) })
+	relayedTo(t, dst, data, func(b *cq.Builder) { b.Append(cq.RelayLinear{NOC: noc, Addr: addr, Length: uint64(n)}) })
 }
 
 // relayedTo checks that a relay brings data to a core's scratch memory, and nothing else.
@@ -98,7 +98,7 @@ func relayHigh(t *rig.T) {
 	data := rig.Pattern(5, 1024)
 	t.PokeDRAM(0, bank.Size-1024, data)
 	relayed(t, data, func(b *cq.Builder) {
-		b.RelayLinear(cq.RelayLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + bank.Size - 1024,
+		b.Append(cq.RelayLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + bank.Size - 1024,
 			Length: uint64(len(data))})
 	})
 }
@@ -173,11 +173,11 @@ func ringbufferPieces(t *rig.T) {
 		}
 		arrives(t, dst, want, "pieces", func(b *cq.Builder) {
 			if k == 1 {
-				b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, StartPage: 2, Advance: uint32(n0), Base: 4 << 20,
+				b.Append(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, StartPage: 2, Advance: uint32(n0), Base: 4 << 20,
 					Length: uint32(n0)})
 			}
 			t.WriteTileHeader(b, dst, rig.Scratch, len(want))
-			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: subs[:k]})
+			b.Append(cq.RelayRingbuffer{Subs: subs[:k]})
 		})
 	}
 }
@@ -192,26 +192,26 @@ func RingbufferOffsets(t *rig.T) {
 	}
 	dst := t.Grid().Start
 	load := func(b *cq.Builder, i int, reset bool) {
-		b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: reset, LogPageSize: log, StartPage: uint8(i), Advance: n, Base: uint32(5<<20 + i<<16),
+		b.Append(cq.PagedToRingbuffer{Reset: reset, LogPageSize: log, StartPage: uint8(i), Advance: n, Base: uint32(5<<20 + i<<16),
 			Length: n})
 	}
 	use := func(b *cq.Builder, i int) {
 		t.WriteTileHeader(b, dst, rig.Scratch+i*n, n)
-		b.RelayRingbuffer(cq.RelayRingbuffer{Subs: []cq.RingSub{{Length: n}}})
+		b.Append(cq.RelayRingbuffer{Subs: []cq.RingSub{{Length: n}}})
 	}
 	t.Do(func(b *cq.Builder) {
 		for i := range all {
 			load(b, i, i == 0)
 		}
 		for _, i := range []int{3, 0, 2, 1} {
-			b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: uint32(i * n)})
+			b.Append(cq.SetRingbufferOffset{Offset: uint32(i * n)})
 			use(b, i)
 		}
 		// The second place again; the others keep their binaries.
-		b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: n, Write: true})
+		b.Append(cq.SetRingbufferOffset{Offset: n, Write: true})
 		load(b, 0, false)
 		use(b, 4)
-		b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: 2 * n})
+		b.Append(cq.SetRingbufferOffset{Offset: 2 * n})
 		use(b, 5)
 	})
 	for i, k := range []int{0, 1, 2, 3, 0, 2} {
@@ -227,10 +227,10 @@ func ringbufferFull(t *rig.T) {
 	for _, at := range []uint32{0, 500_000 &^ 63, n - 65536} {
 		arrives(t, dst, data[at:at+65536], "64 KiB of the cache", func(b *cq.Builder) {
 			if at == 0 {
-				b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, Advance: n, Base: 6 << 20, Length: n})
+				b.Append(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, Advance: n, Base: 6 << 20, Length: n})
 			}
 			t.WriteTileHeader(b, dst, rig.Scratch, 65536)
-			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: []cq.RingSub{{Start: at, Length: 65536}}})
+			b.Append(cq.RelayRingbuffer{Subs: []cq.RingSub{{Start: at, Length: 65536}}})
 		})
 	}
 }
@@ -244,9 +244,9 @@ func RingbufferThenRelay(t *rig.T) {
 	for range 10 {
 		t.Send(func(b *cq.Builder) {
 			// The cache shares the scratch memory, so this relay overwrites its beginning.
-			b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Advance: Half, Base: 8 << 20, Length: Half})
+			b.Append(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Advance: Half, Base: 8 << 20, Length: Half})
 			t.WriteTileHeader(b, dst, rig.Scratch, 4096)
-			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: 4096})
+			b.Append(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: 4096})
 		})
 	}
 	t.Finish()
@@ -303,7 +303,7 @@ func ExecBufRelays(t *rig.T) {
 	x := t.CommandTrace(10<<20, 10, 0, func(b *cq.Builder) {
 		for i := range 3 {
 			t.WriteTileHeader(b, dst, rig.Scratch, len(data))
-			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(len(data))})
+			b.Append(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(len(data))})
 			t.WriteTileHeader(b, dst, 0x80000+i*0x12000, len(want))
 			b.RelayPagedPacked(cq.RelayPagedPacked{Subs: subs})
 			b.WaitStall(cq.Wait{})

@@ -60,7 +60,7 @@ func StallOrders(t *rig.T) {
 	t.Do(func(b *cq.Builder) {
 		for i := range n {
 			t.WriteTileHeader(b, c, rig.Scratch+0x1400*(i+1), len(data))
-			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 0x1400*i), Length: uint64(len(data))})
+			b.Append(cq.RelayLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 0x1400*i), Length: uint64(len(data))})
 			b.WaitStall(cq.Wait{})
 		}
 	})
@@ -145,12 +145,12 @@ func sinkDebug(t *rig.T) {
 	c := t.Grid().Start
 	t.Poke(c, rig.Scratch, make([]byte, 16))
 	t.Do(func(b *cq.Builder) {
-		b.Sink()
+		b.Dispatch(cq.Master, cq.Sink{})
 		for _, n := range []int{0, 1, 48, 5000} {
-			b.DebugPrefetch(cq.DebugPrefetch{Key: 7, Data: rig.Pattern(9, n)})
-			b.DebugDispatch(cq.DebugDispatch{Key: 8, Stride: uint32(16 + n), Data: rig.Pattern(10, n)})
+			b.Append(cq.DebugPrefetch{Key: 7, Data: rig.Pattern(9, n)})
+			b.Dispatch(cq.Master, cq.DebugDispatch{Key: 8, Stride: uint32(16 + n), Data: rig.Pattern(10, n)})
 		}
-		b.Sink()
+		b.Dispatch(cq.Master, cq.Sink{})
 		t.WriteTile(b, c, rig.Scratch, rig.Pattern(11, 16))
 	})
 	t.InL1(c, rig.Scratch, rig.Pattern(11, 16), "written after them")
@@ -158,8 +158,8 @@ func sinkDebug(t *rig.T) {
 
 func numWorkerSems(t *rig.T) {
 	t.Do(func(b *cq.Builder) {
-		b.SetNumWorkerSems(cq.Master, cq.SetNumWorkerSems{Num: 1})
-		b.SetNumWorkerSems(cq.Subordinate, cq.SetNumWorkerSems{Num: 1})
+		b.Dispatch(cq.Master, cq.SetNumWorkerSems{Num: 1})
+		b.Dispatch(cq.Subordinate, cq.SetNumWorkerSems{Num: 1})
 	})
 }
 
@@ -226,7 +226,7 @@ func GoUnicast(t *rig.T, n int, sub bool) {
 	first := len(cores) / 3
 	t.Send(func(b *cq.Builder) {
 		to := dispatcher(b, sub)
-		b.SetGoSignalNOCData(to, cq.SetGoSignalNOCData{Words: words})
+		b.Dispatch(to, cq.SetGoSignalNOCData{Words: words})
 		signal := goSignal(t, 0, cq.SignalResetReadPtr, cq.NoMulticast)
 		signal.NOCStart, signal.NumUnicast = uint8(first), uint8(len(cores)-first)
 		b.SendGoSignal(to, signal)

@@ -161,7 +161,7 @@ func brokenCommands() []brokenCommand {
 			withTrace(12, 1)(t, b)
 		}},
 		{"cache overflow", "BADL", false, false, func(_ *rig.T, b *cq.Builder) {
-			b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Base: 1 << 20, Length: 1<<20 + 64})
+			b.Append(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Base: 1 << 20, Length: 1<<20 + 64})
 		}},
 		{"payload longer than the commands", "BADL", false, false, func(_ *rig.T, b *cq.Builder) {
 			at := b.Wait(cq.Master, cq.Wait{})

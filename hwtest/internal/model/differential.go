@@ -162,7 +162,7 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 			case 7:
 				n := 16 * (1 + rng.IntN(4000))
 				t.WriteTileHeader(b, anyCore(), int(rig.Scratch+addr(n, 16)), n)
-				b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(n, 16)), Length: uint64(n)})
+				b.Append(cq.RelayLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(n, 16)), Length: uint64(n)})
 			case 8:
 				size, n := align*(1+rng.IntN(30)), 1+rng.IntN(20)
 				t.WriteTileHeader(b, anyCore(), int(rig.Scratch+addr(n*size, 16)), n*size)
@@ -185,7 +185,7 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 			case 11:
 				record = make([]byte, 16*(1+rng.IntN(2000)))
 				b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(record))})
-				b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(len(record), 16)),
+				b.Append(cq.RelayLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(len(record), 16)),
 					Length: uint64(len(record))})
 			case 12:
 				to := cq.Master

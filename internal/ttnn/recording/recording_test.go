@@ -294,7 +294,7 @@ func sharded(t testing.TB, other uint32) []byte {
 	}
 	read := step(t, func(b *cq.Builder) {
 		b.WriteHostHeader(cq.WriteHost{Length: 16 + 64})
-		b.RelayLinear(cq.RelayLinear{NOC: cq.Wormhole.NOCXY(virtual[5].X, virtual[5].Y), Addr: output, Length: 64})
+		b.Append(cq.RelayLinear{NOC: cq.Wormhole.NOCXY(virtual[5].X, virtual[5].Y), Addr: output, Length: 64})
 	})
 	steps := []libttsim.Step{linear(1, weight, 2), linear(0, weight, 1), inputs(3), replayed(3), read, inputs(5), replayed(5)}
 	steps[0].Host = []emu.HostAccess{{Data: table.Encode(nil, banks)}}
@@ -351,7 +351,7 @@ type indices []struct {
 
 func divide(t testing.TB, n uint32, all indices) libttsim.Step {
 	return step(t, func(b *cq.Builder) {
-		b.SetNumWorkerSems(cq.Subordinate, cq.SetNumWorkerSems{Num: n})
+		b.Dispatch(cq.Subordinate, cq.SetNumWorkerSems{Num: n})
 		w := cq.WritePacked{Type: cq.PackedGoIndex, Size: 4, Addr: 0x4D0}
 		for _, r := range all {
 			v := wormhole.Rects(chip.Range{Start: chip.Core{X: r.x0, Y: r.y0}, End: chip.Core{X: r.x1, Y: r.y1}})[0]

@@ -289,7 +289,7 @@ func about(ctx context.Context, t kmd.Target, d *kmd.Device) (*infoJSON, error) 
 	if err != nil {
 		return nil, err
 	}
-	out.Locks = cli.Map(locks, func(l kmd.LockState) string { return l.Index.String() })
+	out.Locks = cli.Map(locks, kmd.LockIndex.String)
 	return out, nil
 }
 
