@@ -181,7 +181,11 @@ type Thread struct {
 	Name  string `json:"name,omitempty"`
 	Stage int    `json:"stage"`
 	Calls []Call `json:"calls,omitempty"`
+	Activity
+}
 
+// Activity is what a thread did besides its calls (struct activity of bpf/probe.bpf.c).
+type Activity struct {
 	// On is the time on processors, Off the time off them, of which Ready was spent waiting for
 	// one.
 	On    time.Duration `json:"on_ns"`
@@ -195,7 +199,7 @@ type Thread struct {
 	Major  uint64    `json:"major_faults"`
 }
 
-// Durations is a distribution of durations.
+// Durations is a distribution of durations (struct durations of bpf/probe.bpf.c).
 type Durations struct {
 	Count uint64        `json:"count"`
 	Total time.Duration `json:"total_ns"`
@@ -236,6 +240,11 @@ type Call struct {
 	// Device and Command are an ioctl's.
 	Device  string `json:"device,omitempty"`
 	Command string `json:"command,omitempty"`
+	CallTimes
+}
+
+// CallTimes are of calls of one kind (struct call of bpf/probe.bpf.c).
+type CallTimes struct {
 	// Errors counts failed calls, Off their time off the processor.
 	Errors uint64        `json:"errors"`
 	Off    time.Duration `json:"off_ns"`

@@ -187,13 +187,20 @@ func endThreads(n int) []int {
 	return ended
 }
 
+func sum(v [32]uint64) (n uint64) {
+	for _, x := range v {
+		n += x
+	}
+	return n
+}
+
 // TestStructs compares the structs in tables with what the compiler says of them.
 func TestStructs(t *testing.T) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(compiled))
 	must(t, err)
 	for name, of := range map[string]any{
-		"call_key": bpfCallKey{}, "call": bpfCall{}, "activity_key": bpfActivityKey{}, "activity": bpfActivity{},
-		"function_key": bpfFunctionKey{}, "function_stat": bpfFunctionStat{},
+		"call_key": bpfCallKey{}, "call": CallTimes{}, "activity_key": bpfActivityKey{}, "activity": Activity{},
+		"function_key": bpfFunctionKey{}, "durations": Durations{},
 	} {
 		var want *btf.Struct
 		must(t, spec.Types.TypeByName(name, &want))
