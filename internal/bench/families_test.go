@@ -230,9 +230,7 @@ func TestEmulatorFamily(t *testing.T) {
 }
 
 // blind is an operating system kernel without any of the features.
-type blind struct{}
-
-func (blind) Missing(f probe.Feature) error {
+func blind(f probe.Feature) error {
 	return fmt.Errorf("%w: no %s in this test", probe.ErrMissing, f)
 }
 
@@ -243,11 +241,11 @@ func runReplay(t *testing.T, m probe.Machine, asked bool) *report.Report {
 
 func TestBreakdownWithoutBPF(t *testing.T) {
 	if !testing.Short() {
-		if r := runReplay(t, blind{}, false); r.SyscallsPerReplay != nil || r.Breakdown != nil {
+		if r := runReplay(t, blind, false); r.SyscallsPerReplay != nil || r.Breakdown != nil {
 			t.Errorf("without eBPF: %v system calls, breakdown %+v", r.SyscallsPerReplay, r.Breakdown)
 		}
 	}
-	r := runReplay(t, blind{}, true)
+	r := runReplay(t, blind, true)
 	if r.SyscallsPerReplay != nil || r.Breakdown == nil {
 		t.Fatalf("without eBPF: %v system calls, breakdown %+v", r.SyscallsPerReplay, r.Breakdown)
 	}
@@ -263,7 +261,7 @@ func TestBreakdownWithoutBPF(t *testing.T) {
 func TestBreakdown(t *testing.T) {
 	m := probe.Detect()
 	for _, f := range []probe.Feature{probe.BPF, probe.RawTracepoints, probe.BTF} {
-		if err := m.Missing(f); err != nil {
+		if err := m(f); err != nil {
 			t.Skip(err)
 		}
 	}
@@ -291,7 +289,7 @@ func TestBreakdown(t *testing.T) {
 func TestMarkers(t *testing.T) {
 	m := probe.Detect()
 	for _, f := range []probe.Feature{probe.BPF, probe.Uprobes} {
-		if err := m.Missing(f); err != nil {
+		if err := m(f); err != nil {
 			t.Skip(err)
 		}
 	}
@@ -329,7 +327,7 @@ func TestMarkers(t *testing.T) {
 
 // The report says why it has no times.
 func TestMarkersWithoutUprobes(t *testing.T) {
-	r := runFamily(t, "events", Config{Rounds: 3, Markers: true, Machine: blind{}})
+	r := runFamily(t, "events", Config{Rounds: 3, Markers: true, Machine: blind})
 	m := r.Markers
 	if len(m.Operations) != 2 || m.Operations[0].Done != 24 || m.Operations[0].Submitted != 0 || len(m.Costs) != 0 {
 		t.Errorf("%+v", m)

@@ -271,7 +271,7 @@ func (s *session) breakdown() error {
 		kinds = append(kinds, probe.Scheduler, probe.Faults, probe.Functions)
 	}
 	m := s.config.machine()
-	if !s.config.EBPF && m.Missing(probe.BPF) != nil {
+	if !s.config.EBPF && m(probe.BPF) != nil {
 		return nil
 	}
 	return s.withProbe(func() error {
@@ -390,7 +390,7 @@ func (w *watched) sum(costs []probe.Cost) *report.Breakdown {
 	b.Stages = []report.StageCost{w.stage("submit", submit, own), w.stage("wait", w.waits, all...)}
 	if w.counted {
 		b.Stages[0].Instructions = w.each(float64(w.instructions))
-	} else if err := w.config.Machine.Missing(probe.Counters); err != nil {
+	} else if err := w.config.Machine(probe.Counters); err != nil {
 		b.LeftOut = append(slices.Clone(b.LeftOut), probe.LeftOut{Probe: "instructions", Why: err.Error()})
 	}
 	b.Jitter = w.jitter(own)

@@ -69,11 +69,8 @@ const (
 	Counters       Feature = "hardware counters" // of instructions
 )
 
-// Machine says which features are available.
-type Machine interface {
-	// Missing returns nil, or what is missing and how to get it.
-	Missing(Feature) error
-}
+// Machine returns nil for an available feature, or else what is missing and how to get it.
+type Machine func(Feature) error
 
 // Kind is something to measure.
 type Kind string
@@ -145,7 +142,7 @@ func choose(m Machine, k Kind) (out []way, err error) {
 
 func lacking(m Machine, w way) (Feature, error) {
 	for _, f := range w.needs {
-		if err := m.Missing(f); err != nil {
+		if err := m(f); err != nil {
 			return f, err
 		}
 	}

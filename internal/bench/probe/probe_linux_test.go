@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 // start starts probes on this process, whose calling thread is the test's from then on.
 func start(t *testing.T, c Config) *Probe {
 	t.Helper()
-	if err := Detect().Missing(BPF); err != nil {
+	if err := Detect()(BPF); err != nil {
 		t.Skip(err)
 	}
 	runtime.LockOSThread()
@@ -100,7 +100,7 @@ func TestSystemCalls(t *testing.T) {
 }
 
 func TestScheduler(t *testing.T) {
-	if err := Detect().Missing(BTF); err != nil {
+	if err := Detect()(BTF); err != nil {
 		t.Skip(err)
 	}
 	// Twice as many naps as are counted on: one may be no switch, and a signal may cut one short.
@@ -261,7 +261,7 @@ func TestFaults(t *testing.T) {
 func TestMarkers(t *testing.T) {
 	p := start(t, Config{Kinds: []Kind{Marks}})
 	if !p.Has(Marks) {
-		if err := Detect().Missing(Uprobes); err != nil {
+		if err := Detect()(Uprobes); err != nil {
 			t.Skip(err)
 		}
 		s, _ := p.Snapshot()
@@ -313,10 +313,10 @@ func TestLackingKernels(t *testing.T) {
 		{"no BPF", []Feature{BPF, RawTracepoints, Fentry}, false, []string{"system calls", "scheduler", "page faults", "functions of the kernel"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := real.Missing(BPF); err != nil && tt.calls {
+			if err := real(BPF); err != nil && tt.calls {
 				t.Skip(err)
 			}
-			m := fakeMachine{real, tt.lacks}
+			m := fakeMachine(real, tt.lacks...)
 			p, err := Start(Config{Machine: m})
 			must(t, err)
 			defer p.Close()
@@ -349,22 +349,19 @@ func TestLackingKernels(t *testing.T) {
 	}
 }
 
-type fakeMachine struct {
-	Machine
-	lacks []Feature
-}
-
-func (f fakeMachine) Missing(g Feature) error {
-	if slices.Contains(f.lacks, g) {
-		return errors.Join(ErrMissing, errors.New("the test says so"))
+func fakeMachine(m Machine, lacks ...Feature) Machine {
+	return func(f Feature) error {
+		if slices.Contains(lacks, f) {
+			return errors.Join(ErrMissing, errors.New("the test says so"))
+		}
+		return m(f)
 	}
-	return f.Machine.Missing(g)
 }
 
 // In a container processes are recognised and threads have the numbers that they know; without BTF
 // the scheduler is watched by tracefs.
 func TestInContainer(t *testing.T) {
-	if err := Detect().Missing(BPF); err != nil {
+	if err := Detect()(BPF); err != nil {
 		t.Skip(err)
 	}
 	if os.Geteuid() != 0 {
@@ -416,7 +413,7 @@ func container() int {
 			return 0
 		}
 	}
-	p, err := Start(Config{Kinds: []Kind{Calls, Scheduler}, Machine: fakeMachine{Detect(), []Feature{BTF}}})
+	p, err := Start(Config{Kinds: []Kind{Calls, Scheduler}, Machine: fakeMachine(Detect(), BTF)})
 	if err != nil {
 		r.Used = append(r.Used, err.Error())
 		return 0
@@ -494,7 +491,7 @@ func TestProcessThatEnds(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Skip(err)
 	}
-	p, err := Start(Config{PID: cmd.Process.Pid, Machine: lackingMachine{BPF: true, RawTracepoints: true, Fentry: true}})
+	p, err := Start(Config{PID: cmd.Process.Pid, Machine: lackingMachine(BPF, RawTracepoints, Fentry)})
 	must(t, err)
 	defer p.Close()
 	line := make([]byte, 5)
@@ -555,7 +552,7 @@ func TestCalibrate(t *testing.T) {
 
 func TestCalibrateWithoutAdmin(t *testing.T) {
 	m := Detect()
-	if err := m.Missing(BTF); err != nil || m.Missing(RawTracepoints) != nil {
+	if err := m(BTF); err != nil || m(RawTracepoints) != nil {
 		t.Skip("no eBPF, or no BTF: ", err)
 	}
 	runtime.LockOSThread() // capabilities are each thread's own

@@ -183,36 +183,33 @@ func (c *Counter) Read() (uint64, error) {
 // Close releases the counter.
 func (c *Counter) Close() error { return c.f.Close() }
 
-type machine struct{ missing map[Feature]error }
-
-func (m machine) Missing(f Feature) error { return m.missing[f] }
-
 // Detect returns the features that this kernel offers to this process, without mounting or
 // attaching anything.
 func Detect() Machine {
-	m := machine{missing: map[Feature]error{}}
+	missing := map[Feature]error{}
 	for f, find := range map[Feature]func() error{
 		BPF: findBPF, BTF: findBTF, Tracefs: findTracefs,
 		Kprobes: func() error { return findDynamic("kprobe") }, Uprobes: func() error { return findDynamic("uprobe") },
 		Counters: findCounters,
 	} {
 		if err := find(); err != nil {
-			m.missing[f] = err
+			missing[f] = err
 		}
 	}
-	if m.missing[BPF] != nil {
-		m.missing[RawTracepoints], m.missing[Fentry] = m.missing[BPF], m.missing[BPF]
-		return m
+	found := func(f Feature) error { return missing[f] }
+	if missing[BPF] != nil {
+		missing[RawTracepoints], missing[Fentry] = missing[BPF], missing[BPF]
+		return found
 	}
 	if err := kernel.HaveProgramType(ebpf.RawTracepoint); err != nil {
-		m.missing[RawTracepoints] = fmt.Errorf("%w: %w", ErrMissing, err)
+		missing[RawTracepoints] = fmt.Errorf("%w: %w", ErrMissing, err)
 	}
-	if m.missing[BTF] != nil {
-		m.missing[Fentry] = m.missing[BTF]
+	if missing[BTF] != nil {
+		missing[Fentry] = missing[BTF]
 	} else if err := kernel.HaveProgramType(ebpf.Tracing); err != nil {
-		m.missing[Fentry] = fmt.Errorf("%w: %w", ErrMissing, err)
+		missing[Fentry] = fmt.Errorf("%w: %w", ErrMissing, err)
 	}
-	return m
+	return found
 }
 
 // Numbers of capabilities (include/uapi/linux/capability.h).
