@@ -4,7 +4,6 @@
 package probe
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -425,15 +424,18 @@ func keep(uint64) {}
 
 // WriteTable writes the snapshot for people.
 func (s *Snapshot) WriteTable(w io.Writer) error {
-	var b bytes.Buffer
+	return tables.Print(w, s.print)
+}
+
+func (s *Snapshot) print(b tables.Text) {
 	duration := tables.Duration[time.Duration]
 	until := ""
 	if s.Ended {
 		until = ", until it ended"
 	}
-	fmt.Fprintf(&b, "process %d for %s%s: %s on processors, %s waiting for one, %d page faults (%d major)\n",
+	b.F("process %d for %s%s: %s on processors, %s waiting for one, %d page faults (%d major)\n",
 		s.PID, duration(s.Elapsed), until, duration(s.Proc.On), duration(s.Proc.Ready), s.Proc.Minor+s.Proc.Major, s.Proc.Major)
-	t := tables.New(&b, tables.Width(w))
+	t := b.Table()
 	if calls := s.Calls(); len(calls) > 0 {
 		t.Head("system call", "of", "times", "failed", "together", "median below", "longest", "off processor")
 		for _, c := range calls {
@@ -458,16 +460,14 @@ func (s *Snapshot) WriteTable(w io.Writer) error {
 		t.Flush()
 	}
 	if m := s.Markers; m != nil {
-		fmt.Fprintf(&b, "markers: %d submitted, %d completed, median below %s, longest %s\n", m.Submitted, m.Completed.Count,
+		b.F("markers: %d submitted, %d completed, median below %s, longest %s\n", m.Submitted, m.Completed.Count,
 			duration(m.Completed.Quantile(0.5)), duration(m.Completed.Max))
 	}
 	for _, l := range s.LeftOut {
-		fmt.Fprintf(&b, "left out: %s: %s\n", l.Probe, l.Why)
+		b.F("left out: %s: %s\n", l.Probe, l.Why)
 	}
 	if s.Lost.Any() {
-		fmt.Fprintf(&b, "LOST: %+v\n", s.Lost)
+		b.F("LOST: %+v\n", s.Lost)
 	}
-	fmt.Fprintln(&b)
-	_, err := w.Write(b.Bytes())
-	return err
+	b.F("\n")
 }

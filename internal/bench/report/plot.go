@@ -16,6 +16,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/reprise-tt/reprise/internal/tables"
 )
 
 // Plot writes an HTML page with the ratios to baselines and the distribution of each figure.
@@ -412,7 +414,7 @@ func chance(a, b []float64) float64 {
 
 // WriteComparison writes changes as a table below a verdict.
 func WriteComparison(w io.Writer, changes []Change) error {
-	return writeTo(w, func(b *page) {
+	return tables.Print(w, func(b text) {
 		n := map[Verdict]int{}
 		var all []float64
 		for _, c := range changes {
@@ -431,10 +433,10 @@ func WriteComparison(w io.Writer, changes []Change) error {
 			if slices.ContainsFunc(changes, func(c Change) bool { return c.Scaled }) {
 				basis = "times relative to baselines, on two machines"
 			}
-			fmt.Fprintf(b, "verdict: %s: %d of %d figures slower, %d faster; geometric mean %+.1f %%; basis: %s\n\n", verdict, n[Slower],
+			b.F("verdict: %s: %d of %d figures slower, %d faster; geometric mean %+.1f %%; basis: %s\n\n", verdict, n[Slower],
 				len(changes), n[Faster], (GeometricMean(all)-1)*100, basis)
 		}
-		t := b.table("figure", "old", "new", "change", "p", "verdict")
+		t := b.Table("figure", "old", "new", "change", "p", "verdict")
 		for _, c := range changes {
 			row, verdict := []any{c.ID, "-", "-", "-", "-"}, string(c.Verdict)
 			if c.Verdict != New {

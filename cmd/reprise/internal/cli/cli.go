@@ -164,22 +164,11 @@ type AsJSON struct {
 	JSON bool `name:"json"`
 }
 
-// Text is output for people. Print reports the first error of writing.
-type Text struct {
-	*bufio.Writer
-	width int
-}
+// Text is output for people.
+type Text = tables.Text
 
-func (t Text) F(format string, args ...any) { fmt.Fprintf(t, format, args...) }
-
-// Table returns a table that fits the terminal.
-func (t Text) Table() *tables.Table { return tables.New(t, t.width) }
-
-func Print(w io.Writer, text func(Text)) error {
-	t := Text{bufio.NewWriter(w), tables.Width(w)}
-	text(t)
-	return t.Flush()
-}
+// Print prints a text.
+var Print = tables.Print
 
 // PrintJSON prints what a command found out as one JSON object.
 func PrintJSON(w io.Writer, v any) error {
