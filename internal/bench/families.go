@@ -428,32 +428,19 @@ const TimedFamily = "ttnn"
 // TimedChip holds the times of TT-NN programs on one chip, on the emulator and optionally on the
 // vendor's simulator.
 type TimedChip struct {
-	Name     string
-	Open     Timed
-	Programs []Timed
-	Skipped  []string // programs without a time: no single operations
-}
-
-// Timed holds the times of one program on both simulators.
-type Timed struct {
 	Name           string
-	Reprise, TTSim Times
+	Programs       []string
+	Reprise, TTSim map[string]Times // by program, and of [OpenDevice]
 }
 
 // OpenDevice is the name of the program that opens the device.
 const OpenDevice = "open"
 
-func (t *Timed) what() string {
-	if t.Name == OpenDevice {
-		return "open the device"
-	}
-	return t.Name
-}
-
 // Times are nanoseconds, one for each round, or why there are none.
 type Times struct {
 	Ns      []float64
 	Refused string
+	Skipped bool // the program is no single operation
 }
 
 // ReportTimed has the least time of each program, and the median of opening the device.
@@ -467,17 +454,22 @@ func ReportTimed(device string, rounds int, chips []TimedChip) *report.Report {
 }
 
 func addTimedChip(r *report.Report, c *TimedChip) {
-	addTimed(r, c.Name, &c.Open, func(f *report.Figure) float64 { return f.P50 })
-	names, ratios := []string{}, []float64{}
+	c.add(r, OpenDevice, "open the device", func(f *report.Figure) float64 { return f.P50 })
+	var names, skipped []string
+	var ratios []float64
 	refused := map[string][]string{}
-	for _, p := range c.Programs {
-		reprise, ttsim := addTimed(r, c.Name, &p, func(f *report.Figure) float64 { return f.Min })
-		if reprise != nil && ttsim != nil {
-			names, ratios = append(names, p.Name), append(ratios, ttsim.Min/reprise.Min)
+	for _, name := range c.Programs {
+		if c.Reprise[name].Skipped {
+			skipped = append(skipped, name)
+			continue
 		}
-		for who, t := range map[string]Times{"reprise": p.Reprise, quotedSimulator: p.TTSim} {
-			if t.Refused != "" {
-				refused[who] = append(refused[who], p.Name)
+		reprise, ttsim := c.add(r, name, name, func(f *report.Figure) float64 { return f.Min })
+		if reprise != nil && ttsim != nil {
+			names, ratios = append(names, name), append(ratios, ttsim.Min/reprise.Min)
+		}
+		for who, times := range map[string]map[string]Times{"reprise": c.Reprise, quotedSimulator: c.TTSim} {
+			if times[name].Refused != "" {
+				refused[who] = append(refused[who], name)
 			}
 		}
 	}
@@ -487,20 +479,21 @@ func addTimedChip(r *report.Report, c *TimedChip) {
 	for _, who := range []string{"reprise", quotedSimulator} {
 		addCount(r, c.Name+": programs that "+who+" refuses", refused[who])
 	}
-	addCount(r, c.Name+": programs without a time, no single operation", c.Skipped)
+	addCount(r, c.Name+": programs without a time, no single operation", skipped)
 }
 
-func addTimed(r *report.Report, chipName string, t *Timed, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
-	row := &report.SummaryRow{What: chipName + ": " + t.what()}
-	if reprise = addTimes(r, t.Name, t.Reprise, report.Params("chip", chipName)...); reprise != nil {
+func (c *TimedChip) add(r *report.Report, name, what string, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
+	row := &report.SummaryRow{What: c.Name + ": " + what}
+	own, other := c.Reprise[name], c.TTSim[name]
+	if reprise = addTimes(r, name, own, report.Params("chip", c.Name)...); reprise != nil {
 		row.Figure, row.Now = reprise.ID(), new(report.Ns.Of("", value(reprise)))
 	} else {
-		row.Missing = "reprise refuses it: " + t.Reprise.Refused
+		row.Missing = "reprise refuses it: " + own.Refused
 	}
-	if ttsim = addTimes(r, t.Name, t.TTSim, report.Params("chip", chipName, "device", quotedSimulator)...); ttsim != nil {
+	if ttsim = addTimes(r, name, other, report.Params("chip", c.Name, "device", quotedSimulator)...); ttsim != nil {
 		row.Others = []report.Other{{Quantity: report.Ns.Of(quotedSimulator, value(ttsim))}}
-	} else if t.TTSim.Refused != "" {
-		row.Note = quotedSimulator + " refuses it: " + t.TTSim.Refused
+	} else if other.Refused != "" {
+		row.Note = quotedSimulator + " refuses it: " + other.Refused
 	}
 	r.Summary = append(r.Summary, row)
 	return reprise, ttsim

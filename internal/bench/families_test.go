@@ -428,16 +428,13 @@ func telemetryWriter(t *testing.T, card kmd.Target, tag chip.TelemetryTag) func(
 func TestReportTimed(t *testing.T) {
 	ns := func(all ...float64) Times { return Times{Ns: all} }
 	r := ReportTimed("TT-NN", 3, []TimedChip{{
-		Name: "wormhole", Open: Timed{OpenDevice, ns(1e8, 3e8, 2e8), ns(4e8)},
-		Programs: []Timed{
-			{"a/half", ns(3e6, 2e6), ns(1e6, 5e6)},
-			{"a/eight", ns(2e6), ns(16e6)},
-			{"b/unfair", ns(2e6), Times{Refused: "ERROR: no such instruction"}},
-			{"b/ours", Times{Refused: "it doesn't end"}, ns(1e6)},
-		},
-		Skipped: []string{"c/two", "c/one"},
+		Name: "wormhole", Programs: []string{"a/half", "c/two", "a/eight", "b/unfair", "c/one", "b/ours"},
+		Reprise: map[string]Times{OpenDevice: ns(1e8, 3e8, 2e8), "a/half": ns(3e6, 2e6), "a/eight": ns(2e6), "b/unfair": ns(2e6),
+			"b/ours": {Refused: "it doesn't end"}, "c/one": {Skipped: true}, "c/two": {Skipped: true}},
+		TTSim: map[string]Times{OpenDevice: ns(4e8), "a/half": ns(1e6, 5e6), "a/eight": ns(16e6),
+			"b/unfair": {Refused: "ERROR: no such instruction"}, "b/ours": ns(1e6)},
 	}, {
-		Name: "blackhole", Open: Timed{OpenDevice, ns(1e8), Times{}}, Programs: []Timed{{"a/half", ns(1e6), Times{}}},
+		Name: "blackhole", Programs: []string{"a/half"}, Reprise: map[string]Times{OpenDevice: ns(1e8), "a/half": ns(1e6)},
 	}})
 	want := string(value(os.ReadFile("testdata/timed.txt"))(t))
 	var out strings.Builder

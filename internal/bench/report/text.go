@@ -36,9 +36,6 @@ func writeProbes(b text, costs []probe.Cost, left []probe.LeftOut, lost probe.Lo
 	}
 }
 
-// WriteTable writes the breakdown for people.
-func (d *Breakdown) WriteTable(w io.Writer) error { return tables.Print(w, d.print) }
-
 func (d *Breakdown) print(b text) {
 	b.F("\nwhat the kernel saw of %d replays of the smallest trace, for each of them\n", d.Replays)
 	measured := func(v *float64) string { return known(v, func(v float64) string { return fmt.Sprintf("%.3g", v) }) }
@@ -59,9 +56,6 @@ func (d *Breakdown) print(b text) {
 	}
 	writeProbes(b, d.Costs, d.LeftOut, d.Lost)
 }
-
-// WriteTable writes the markers for people.
-func (m *Markers) WriteTable(w io.Writer) error { return tables.Print(w, m.print) }
 
 func (m *Markers) print(b text) {
 	if len(m.Operations) == 0 {
