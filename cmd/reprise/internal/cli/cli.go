@@ -235,6 +235,15 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// Status returns what replaces the last line of a terminal, and removes it for "". If standard error
+// is no terminal, it does nothing.
+func (s Streams) Status() func(line string) {
+	if !IsTerminal(s.Err) {
+		return func(string) {}
+	}
+	return func(line string) { fmt.Fprint(s.Err, "\r\x1b[K"+line) }
+}
+
 func Bytes[T ~int | ~int64 | ~uint32 | ~uint64](n T) string { return humanize.Comma(int64(n)) + " B" }
 
 // Count returns a number and a noun in the singular or plural.

@@ -166,10 +166,8 @@ func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		defer func() { err = errors.Join(err, end()) }()
 		config.Mesh = mesh.Cards(cards...)
 	}
-	if cli.IsTerminal(s.Err) {
-		config.Progress = func(figure string) { fmt.Fprintf(s.Err, "\r\x1b[K%s", figure) }
-		defer fmt.Fprint(s.Err, "\r\x1b[K")
-	}
+	config.Progress = s.Status()
+	defer config.Progress("")
 	r, err := bench.Run(ctx, config)
 	if err != nil {
 		return cli.OpenError(c.Device, err)

@@ -79,9 +79,7 @@ func (c *benchTTNNCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	sims.AdoptOrphans()
 	defer sims.KillOrphans() // compilers, if a process was ended
-	if cli.IsTerminal(s.Err) {
-		defer fmt.Fprint(s.Err, "\r\x1b[K")
-	}
+	defer s.Status()("")
 	var chips []bench.TimedChip
 	for _, arch := range c.chips(simulators) {
 		emulator := &timer{run: *run, script: script}
@@ -149,12 +147,11 @@ func (c *benchTTNNCmd) timeChip(ctx context.Context, s cli.Streams, arch chip.Ar
 	if err != nil {
 		return nil, err
 	}
+	status := s.Status()
 	for round := range c.Rounds {
 		for i, t := range timers {
-			if cli.IsTerminal(s.Err) {
-				t.progress = func(name string) {
-					fmt.Fprintf(s.Err, "\r\x1b[K%v, round %d of %d, %s: %s", arch, round+1, c.Rounds, []string{"reprise", "ttsim"}[i], name)
-				}
+			t.progress = func(name string) {
+				status(fmt.Sprintf("%v, round %d of %d, %s: %s", arch, round+1, c.Rounds, []string{"reprise", "ttsim"}[i], name))
 			}
 			if err := t.round(ctx, names); err != nil {
 				return nil, err
