@@ -215,10 +215,7 @@ func TestEmulatorFamily(t *testing.T) {
 		t.Errorf("without an emulator: %d figures, left out %+v", len(r.Figures), r.LeftOut)
 	}
 	effort.Long(t)
-	c.Emulated = func() Emulated {
-		card := sim.Blackhole()
-		return Emulated{Target: card, Work: func() Work { return Work(card.Chip().Work()) }}
-	}
+	c.Emulated = func() *sim.Card { return sim.Blackhole() }
 	r = runFamily(t, "emulator", c)
 	for _, id := range []string{"emulator/instruction/workers=1", "emulator/instruction/workers=2", "emulator/instruction/workers=130",
 		"emulator/noc_byte/page=64", "emulator/instruction/chips=2"} {

@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
@@ -30,7 +31,7 @@ type opsBench struct {
 	device string
 	dev    *reprise.Device
 	ops    *ops.Device
-	work   func() Work // nil unless this process emulates the device
+	card   *sim.Card // nil unless this process emulates the device
 	clock  bool
 	stamps *stamps
 }
@@ -39,7 +40,7 @@ func measureOps(s *session) error {
 	var err error
 	if s.config.Emulated != nil {
 		err = s.emulate(s.config.Emulated, 1, func(chips []emulated) error {
-			return (&opsBench{session: s, dev: chips[0].Device, work: chips[0].Work}).measureAll()
+			return (&opsBench{session: s, dev: chips[0].Device, card: chips[0].card}).measureAll()
 		})
 	} else {
 		err = s.with(func() error { return (&opsBench{session: s, dev: s.dev, clock: true}).measureAll() }, patient)
@@ -206,24 +207,26 @@ func (b *opsBench) measure(o *report.Operation, run func() error) error {
 	if err := errors.Join(run(), b.ops.Wait(b.ctx)); err != nil {
 		return err
 	}
-	work := b.work
-	if work == nil {
-		work = func() Work { return Work{} }
+	executedBy := func() uint64 {
+		if b.card == nil {
+			return 0
+		}
+		return executed.of(b.card)
 	}
 	clocks, elapsed, instructions := math.Inf(1), math.Inf(1), math.Inf(1)
 	begin := time.Now()
 	for i := 0; i < b.config.Rounds && (i == 0 || time.Since(begin) < longRun); i++ {
-		done, start := work(), time.Now()
+		before, start := executedBy(), time.Now()
 		from, to, err := b.stamps.around(run)
 		if err != nil {
 			return err
 		}
 		elapsed = min(elapsed, float64(time.Since(start)))
-		instructions = min(instructions, float64(work().Instructions-done.Instructions))
+		instructions = min(instructions, float64(executedBy()-before))
 		clocks = min(clocks, float64(to-from))
 	}
 	o.ElapsedNs = elapsed
-	if b.work != nil {
+	if b.card != nil {
 		o.Instructions = &instructions
 	}
 	if b.clock {

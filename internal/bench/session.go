@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -24,6 +23,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild bench
@@ -130,11 +130,7 @@ func pick(names []string) ([]family, error) {
 	for _, n := range names {
 		i := slices.IndexFunc(families[:], func(f family) bool { return f.name == n })
 		if i < 0 {
-			var have []string
-			for _, f := range families {
-				have = append(have, f.name)
-			}
-			return nil, fmt.Errorf("bench: %q: %w: have %s", n, ErrFamily, strings.Join(have, ", "))
+			return nil, fmt.Errorf("bench: %q: %w", n, ErrFamily)
 		}
 		out = append(out, families[i])
 	}
@@ -197,16 +193,14 @@ type Config struct {
 	// ProbeTarget, or else Target, is for the host's cost of a submission. Give sim.Awake: waking
 	// an emulated device takes a system call.
 	ProbeTarget kmd.Target
-	// CountTarget is for counting instructions: Executed returns those of its first queue's
-	// prefetcher, dispatcher and subordinate, without polling rounds.
-	CountTarget kmd.Target
-	Executed    func() [3]uint64
+	// CountTarget is for counting the instructions of its first queue's cores.
+	CountTarget *sim.Card
 	// Demo runs a whole network, for the summary.
 	Demo func(context.Context, kmd.Target) error
-	// Emulated makes a device like Target that this process emulates.
-	Emulated func() Emulated
+	// Emulated makes a device like Target that this process emulates, for one opening.
+	Emulated func() *sim.Card
 	// Parallel is Emulated with tiles that execute in parallel.
-	Parallel func() Emulated
+	Parallel func() *sim.Card
 	Mesh     mesh.Machine
 	Against  *Against
 	// Machine says which kernel features may be used; nil means [probe.Detect].
@@ -227,15 +221,6 @@ const Summarized = "summary"
 
 // ErrFamily is the error of unknown families.
 var ErrFamily = errors.New("there is no such family of measurements")
-
-// Emulated is a device that this process emulates.
-type Emulated struct {
-	Target kmd.Target  // for one opening
-	Work   func() Work // since it was opened
-}
-
-// Work counts what an emulated device has done.
-type Work struct{ Instructions, NoCBytes uint64 }
 
 // Against is a device to compare with the target.
 type Against struct {

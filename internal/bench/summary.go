@@ -27,12 +27,12 @@ func (s *session) executed(x *reprise.Executable) (each, one [3]float64, err err
 			var before [3]uint64
 			for range 2 { // the second is warm
 				err := s.finish()
-				before = s.config.Executed()
+				before = s.config.CountTarget.Chip().QueueExecuted()
 				if err := errors.Join(err, t.Replay(s.ctx)); err != nil {
 					return err
 				}
 			}
-			for k, v := range s.config.Executed() {
+			for k, v := range s.config.CountTarget.Chip().QueueExecuted() {
 				n[i][k] = float64(v - before[k])
 			}
 			return nil
@@ -275,11 +275,11 @@ func (s *session) count(c emulated, w workload) (n uint64, err error) {
 	}
 	run := runToEnd(s.ctx, c.Device, x)
 	for range 2 {
-		before := c.Work().Instructions
+		before := executed.of(c.card)
 		if err := run(); err != nil {
 			return 0, err
 		}
-		n = c.Work().Instructions - before
+		n = executed.of(c.card) - before
 	}
 	return n, x.Release(s.ctx)
 }

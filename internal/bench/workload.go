@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 // pace sets how a wait polls; see [reprise.WithPace].
@@ -229,12 +230,12 @@ func measureEmulator(s *session) error {
 
 type counter struct {
 	name, unit string
-	of         func(Work) uint64
+	of         func(*sim.Card) uint64
 }
 
 var (
-	executed   = counter{"instruction", "instructions", func(w Work) uint64 { return w.Instructions }}
-	bytesMoved = counter{"noc_byte", "bytes", func(w Work) uint64 { return w.NoCBytes }}
+	executed   = counter{"instruction", "instructions", func(c *sim.Card) uint64 { return c.Chip().Work().Instructions }}
+	bytesMoved = counter{"noc_byte", "bytes", func(c *sim.Card) uint64 { return c.Chip().Work().NoCBytes }}
 )
 
 func (s *session) measurePages(chips []emulated, page int) error {
@@ -254,7 +255,7 @@ func (s *session) measureWork(chips []emulated, w workload, of counter, params [
 	}
 	count := func() (n uint64) {
 		for _, c := range chips {
-			n += of.of(c.Work())
+			n += of.of(c.card)
 		}
 		return n
 	}
@@ -294,13 +295,13 @@ func (s *session) measureIdle() error {
 }
 
 type emulated struct {
-	Emulated
+	card *sim.Card
 	*reprise.Device
 }
 
 func (c emulated) workers() int { return c.Queue(0).Workers().Size() }
 
-func (s *session) emulate(open func() Emulated, n int, do func([]emulated) error) (err error) {
+func (s *session) emulate(open func() *sim.Card, n int, do func([]emulated) error) (err error) {
 	var chips []emulated
 	defer func() {
 		for _, c := range chips {
@@ -308,8 +309,8 @@ func (s *session) emulate(open func() Emulated, n int, do func([]emulated) error
 		}
 	}()
 	for range n {
-		c := emulated{Emulated: open()}
-		if c.Device, err = reprise.Open(s.ctx, c.Target); err != nil {
+		c := emulated{card: open()}
+		if c.Device, err = reprise.Open(s.ctx, c.card); err != nil {
 			return err
 		}
 		chips = append(chips, c)

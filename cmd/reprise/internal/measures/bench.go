@@ -137,19 +137,12 @@ func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		Target: c.target.Open(), Device: c.Device, Families: c.Families, Rounds: c.Rounds, Warmup: c.Warmup, Programs: c.Programs,
 		EBPF: c.EBPF, Markers: c.Markers, Timeline: c.Timeline != "",
 	}
-	if card, ok := c.target.Emulated("", sim.Synchronous(), sim.Seed(1)).Open().(*sim.Card); ok {
-		config.CountTarget, config.Executed = card, func() [3]uint64 { return card.Chip().QueueExecuted() }
-	}
+	config.CountTarget, _ = c.target.Emulated("", sim.Synchronous(), sim.Seed(1)).Open().(*sim.Card)
 	if c.summary() {
 		config.Demo = demo.Classify
 	}
 	if c.target.Kind == target.Emulator {
-		emulated := func(d *target.Device) func() bench.Emulated {
-			return func() bench.Emulated {
-				card := d.Open().(*sim.Card)
-				return bench.Emulated{Target: card, Work: func() bench.Work { return bench.Work(card.Chip().Work()) }}
-			}
-		}
+		emulated := func(d *target.Device) func() *sim.Card { return func() *sim.Card { return d.Open().(*sim.Card) } }
 		config.Emulated, config.Parallel = emulated(c.target), emulated(c.target.Emulated("", sim.Parallel()))
 	}
 	if c.against != nil {
