@@ -17,7 +17,7 @@ import (
 // The programs are C in bpf/. Their compiled form is committed, so that building needs no clang.
 //go:generate clang -O2 -g -Wall -Werror -mcpu=v2 -target bpfel -fno-ident -fdebug-compilation-dir . -c bpf/probe.bpf.c -o bpf_bpfel.o
 //go:generate llvm-strip -g bpf_bpfel.o
-//go:generate go run names_gen.go
+//go:generate go test . -run TestNames -update
 
 // Config says what to watch.
 type Config struct {

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -442,6 +443,30 @@ func container() int {
 func napTwice(n int) {
 	for range 2 * n {
 		_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
+	}
+}
+
+var update = flag.Bool("update", false, "write the names of system calls anew")
+
+// The names are those of golang.org/x/sys/unix.
+func TestNames(t *testing.T) {
+	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "golang.org/x/sys/unix").Output()
+	if err != nil {
+		t.Skip("without Go:", err)
+	}
+	var want strings.Builder
+	line := regexp.MustCompile(`(?m)^\s+SYS_(\w+)\s+= (\d+)$`)
+	for _, arch := range []string{"amd64", "arm64", "riscv64"} {
+		src, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "zsysnum_linux_"+arch+".go"))
+		must(t, err)
+		for _, m := range line.FindAllStringSubmatch(string(src), -1) {
+			fmt.Fprintf(&want, "%s %s %s\n", arch, m[2], strings.ToLower(m[1]))
+		}
+	}
+	if *update {
+		must(t, os.WriteFile("names.txt", []byte(want.String()), 0o644))
+	} else if diff := cmp.Diff(want.String(), callNames); diff != "" {
+		t.Errorf("names.txt is stale: go generate (-want +got):\n%s", diff)
 	}
 }
 

@@ -235,8 +235,8 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Status returns what replaces the last line of a terminal, and removes it for "". If standard error
-// is no terminal, it does nothing.
+// Status returns what replaces the last line on a terminal, or removes it for "". It does nothing
+// if standard error is no terminal.
 func (s Streams) Status() func(line string) {
 	if !IsTerminal(s.Err) {
 		return func(string) {}

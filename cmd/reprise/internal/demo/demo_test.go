@@ -41,13 +41,14 @@ func TestCheckerFindsCorruptedScores(t *testing.T) {
 	got[7][3]++
 	got[11][0] = 0x8000 // -0
 	c.scores(4, "replayed", got, expected)
-	devtest.Says(t, c.err("result"), "2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), arithmetic, fmt.Sprint(expected[7]))
+	devtest.Says(t, c.err("result"), "2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), arithmetic,
+		fmt.Sprint(expected[7]))
 }
 
 func TestProgress(t *testing.T) {
 	empty, half, full := strings.Repeat("░", 40), strings.Repeat("█", 20)+strings.Repeat("░", 20), strings.Repeat("█", 40)
-	for done, want := range []string{"eager   " + empty + " 0/2 batches", "eager   " + half + " 1/2 batches", "eager   " + full + " 2/2 batches"} {
-		if got := progress("eager", done, 2); got != want {
+	for done, bar := range []string{empty, half, full} {
+		if got, want := progress("eager", done, 2), fmt.Sprintf("eager   %s %d/2 batches", bar, done); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -130,7 +131,8 @@ func TestCollect(t *testing.T) {
 }
 
 func TestCollectRefusesSizes(t *testing.T) {
-	for _, wrong := range [][][]byte{{make([]byte, pieceSize+1)}, slices.Repeat([][]byte{make([]byte, pieceSize)}, maxCollected/pieceSize+1)} {
+	tooLong := slices.Repeat([][]byte{make([]byte, pieceSize)}, maxCollected/pieceSize+1)
+	for _, wrong := range [][][]byte{{make([]byte, pieceSize+1)}, tooLong} {
 		engines, err := hosts.InProcess(2)
 		devtest.Must(t, err)
 		for _, err := range hoststest.Each(engines, func(e *hosts.Local) (err error) {

@@ -163,8 +163,8 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 		}
 		res.Runs = append(res.Runs, r)
 		compare(&wrong, tokens, want, func(i int) string {
-			return fmt.Sprintf("token %d, mode %s: the device made %d, the arithmetic of the engines on the host gives %d", i, mode, tokens[i],
-				want[i])
+			return fmt.Sprintf("token %d, mode %s: the device made %d, the arithmetic of the engines on the host gives %d", i, mode,
+				tokens[i], want[i])
 		})
 	}
 	if err := res.count(); err != nil {
