@@ -207,31 +207,25 @@ type metalFirmwareJSON struct {
 }
 
 type metalKernelJSON struct {
-	File      string              `json:"file"`
-	Name      string              `json:"name"`
-	Hash      string              `json:"hash,omitempty"`
-	Build     string              `json:"build,omitempty"`
-	Commit    string              `json:"commit,omitempty"`
-	Processor string              `json:"processor,omitempty"`
-	Arch      string              `json:"arch,omitempty"`
-	Revision  string              `json:"revision,omitempty"`
-	L1        int                 `json:"l1_bytes"`
-	Data      uint32              `json:"data_bytes"`
-	BSS       uint32              `json:"bss_bytes"`
-	DRAMBanks int                 `json:"dram_banks"`
-	L1Banks   int                 `json:"l1_banks"`
-	IRAM      bool                `json:"iram"`                       // runs in the instruction RAM of Wormhole's NCRISC
-	Stored    int                 `json:"stored_addresses,omitempty"` // words with an address of text
-	Variables int                 `json:"variables"`
-	Firmware  string              `json:"firmware,omitempty"`
-	Problem   string              `json:"problem,omitempty"`
-	Symbols   []metalVariableJSON `json:"symbols,omitempty"`
-}
-
-type metalVariableJSON struct {
-	Name string `json:"name"`
-	Addr uint32 `json:"address"`
-	Size uint32 `json:"size"`
+	File      string                  `json:"file"`
+	Name      string                  `json:"name"`
+	Hash      string                  `json:"hash,omitempty"`
+	Build     string                  `json:"build,omitempty"`
+	Commit    string                  `json:"commit,omitempty"`
+	Processor string                  `json:"processor,omitempty"`
+	Arch      string                  `json:"arch,omitempty"`
+	Revision  string                  `json:"revision,omitempty"`
+	L1        int                     `json:"l1_bytes"`
+	Data      uint32                  `json:"data_bytes"`
+	BSS       uint32                  `json:"bss_bytes"`
+	DRAMBanks int                     `json:"dram_banks"`
+	L1Banks   int                     `json:"l1_banks"`
+	IRAM      bool                    `json:"iram"`                       // runs in the instruction RAM of Wormhole's NCRISC
+	Stored    int                     `json:"stored_addresses,omitempty"` // words with an address of text
+	Variables int                     `json:"variables"`
+	Firmware  string                  `json:"firmware,omitempty"`
+	Problem   string                  `json:"problem,omitempty"`
+	Symbols   []kernels.MetalVariable `json:"symbols,omitempty"`
 }
 
 type metalJSON struct {
@@ -383,7 +377,7 @@ func (c *metalCheckCmd) Run(ctx context.Context, s cli.Streams) error {
 	case err != nil:
 		out.Problem = err.Error()
 	}
-	out.Symbols = cli.Map(im.Metal.Variables, func(v kernels.MetalVariable) metalVariableJSON { return metalVariableJSON(v) })
+	out.Symbols = im.Metal.Variables
 	err = cmp.Or(s.Print(c.JSON, out, out.print), err)
 	var missing *metal.NoFirmwareError
 	if errors.As(err, &missing) && missing.Err == nil {

@@ -470,7 +470,7 @@ func (c *Cmd) recorded(ctx context.Context) (on kmd.Target, end func(error) erro
 			return err
 		}, nil
 	}
-	f, finish, err := cli.Create(ctx, "--record", c.Record)
+	f, err := cli.Create(ctx, "--record", c.Record)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -479,7 +479,7 @@ func (c *Cmd) recorded(ctx context.Context) (on kmd.Target, end func(error) erro
 	return r, func(err error) error {
 		// The recording of a failed demo is kept. If it can't be written, that is the only error.
 		closed := r.Close()
-		if bad := finish(w.Flush()); bad != nil {
+		if bad := f.End(w.Flush()); bad != nil {
 			return fmt.Errorf("--record %q: %w", c.Record, bad)
 		}
 		return errors.Join(err, closed)
