@@ -59,6 +59,16 @@ func Open(ctx context.Context, name string) (*os.File, error) {
 	return f, nil
 }
 
+// Read decodes a file or a pipe, for callers that end with their context.
+func Read[T any](name string, decode func(io.Reader) (T, error)) (v T, err error) {
+	f, err := Open(context.Background(), name)
+	if err != nil {
+		return v, err
+	}
+	defer f.Close()
+	return decode(f)
+}
+
 // Until returns early when ctx ends: f, which only reads or prints, may block in a pipe.
 func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {

@@ -121,51 +121,43 @@ func (c *kernelBuildCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	src.Warnings = s.Err
-	if !c.Compute {
-		file, err := kernels.CompileELF(ctx, src)
-		return c.finish(ctx, s, src.Arch, err, part{c.output(), file})
+	names, files := []string{c.output()}, make([][]byte, 1)
+	if c.Compute {
+		var cs kernels.ComputeSource
+		if cs, err = c.compute(src); err != nil {
+			return err
+		}
+		stem := strings.TrimSuffix(c.output(), ".elf")
+		names = []string{stem + ".unpack.elf", stem + ".math.elf", stem + ".pack.elf"}
+		var three [3][]byte
+		three, err = kernels.CompileComputeELF(ctx, cs)
+		files = three[:]
+	} else {
+		files[0], err = kernels.CompileELF(ctx, src)
 	}
-	cs, err := c.compute(src)
-	if err != nil {
-		return err
-	}
-	files, err := kernels.CompileComputeELF(ctx, cs)
-	stem := strings.TrimSuffix(c.output(), ".elf")
-	return c.finish(ctx, s, src.Arch, err,
-		part{stem + ".unpack.elf", files[0]}, part{stem + ".math.elf", files[1]}, part{stem + ".pack.elf", files[2]})
-}
-
-type part struct {
-	name string
-	file []byte
-}
-
-// finish writes the files, or prints the compiler's messages.
-func (c *kernelBuildCmd) finish(ctx context.Context, s cli.Streams, arch chip.Arch, err error, parts ...part) error {
-	var refused *kernels.CompileError
-	if errors.As(err, &refused) {
+	if refused := (*kernels.CompileError)(nil); errors.As(err, &refused) {
 		fmt.Fprint(s.Err, refused.Output)
 	}
 	if err != nil {
 		return err
 	}
-	for i, p := range parts {
-		if err := c.write(ctx, s, arch, p, i); err != nil {
+	for i, file := range files {
+		if err := c.write(ctx, s, src.Arch, names[i], file, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arch, p part, i int) error {
-	im, err := kernels.Load(p.file)
+func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arch, name string, file []byte, i int) error {
+	im, err := kernels.Load(file)
 	if err != nil {
 		return err
 	}
-	if err := cli.SaveBytes(ctx, "--output", p.name, p.file); err != nil {
+	if err := cli.SaveBytes(ctx, "--output", name, file); err != nil {
 		return err
 	}
-	out := kernelJSON{File: p.name, Arch: arch.String(), L1: len(im.Text), Data: im.DataSize, BSS: im.BSSSize}
+	out := kernelJSON{File: name, Arch: arch.String(), L1: len(im.Text), Data: im.DataSize, BSS: im.BSSSize}
 	for _, on := range cli.Processors(func(p chip.Processor) bool { return im.Fits(arch, p) == nil }) {
 		if !c.Compute || on == chip.TRISC0+chip.Processor(i) {
 			out.Processors = append(out.Processors, on.String())

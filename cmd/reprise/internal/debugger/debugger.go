@@ -66,12 +66,8 @@ func (c *InspectCmd) Run(s cli.Streams) error {
 func (c *InspectCmd) diff(s cli.Streams) error {
 	var both [2]*session.Session
 	for i, name := range []string{c.File, c.Diff} {
-		f, err := cli.Open(context.Background(), name)
-		if err != nil {
-			return fmt.Errorf("inspect: %w", err)
-		}
-		defer f.Close()
-		if both[i], err = session.Read(f); err != nil {
+		var err error
+		if both[i], err = cli.Read(name, session.Read); err != nil {
 			return fmt.Errorf("inspect %s: %w", name, err)
 		}
 	}

@@ -326,12 +326,7 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 }
 
 func readImages(path string) ([]digits.Image, error) {
-	f, err := cli.Open(context.Background(), path) // the caller ends with its context
-	if err != nil {
-		return nil, inputError(path, err)
-	}
-	defer f.Close()
-	images, err := digits.ParseImages(f)
+	images, err := cli.Read(path, digits.ParseImages)
 	if err != nil {
 		return nil, inputError(path, err)
 	}

@@ -235,12 +235,8 @@ func (c *deviceCmd) compare(w io.Writer, old, cur *report.Report) error {
 	return err
 }
 
-func readReport(name string) (r *report.Report, err error) {
-	f, err := cli.Open(context.Background(), name) // the caller ends with its context
-	if err == nil {
-		defer f.Close()
-		r, err = report.ReadReport(f)
-	}
+func readReport(name string) (*report.Report, error) {
+	r, err := cli.Read(name, report.ReadReport)
 	if err != nil {
 		return nil, cli.Wrong("--compare", name, cli.Cause(err).Error(), "name a file that reprise bench --output wrote").By(err)
 	}
