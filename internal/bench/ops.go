@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/ops"
-	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
@@ -29,34 +28,20 @@ const (
 type opsBench struct {
 	*session
 	device string
-	dev    *reprise.Device
 	ops    *ops.Device
-	card   *sim.Card // nil unless this process emulates the device
-	clock  bool
 	stamps *stamps
 }
 
 func measureOps(s *session) error {
-	var err error
-	if s.config.Emulated != nil {
-		err = s.emulate(s.config.Emulated, 1, func(chips []emulated) error {
-			return (&opsBench{session: s, dev: chips[0].Device, card: chips[0].card}).measureAll()
-		})
-	} else {
-		err = s.with(func() error { return (&opsBench{session: s, dev: s.dev, clock: true}).measureAll() }, patient)
-	}
-	if err != nil {
+	if err := s.with(func() error { return (&opsBench{session: s}).measureAll() }, patient); err != nil {
 		return err
 	}
-	return s.against(func(a *Against) error {
-		return (&opsBench{session: s, device: a.Name, dev: s.dev, clock: !a.Emulated}).measureAll()
-	}, patient)
+	return s.against(func(a *Against) error { return (&opsBench{session: s, device: a.Name}).measureAll() }, patient)
 }
 
 var square = []int{512, 512}
 
 func (b *opsBench) measureAll() (err error) {
-	b.report.Arch = b.dev.Arch().String()
 	b.stamps, b.ops = newStamps(b.ctx, b.dev), ops.New(b.dev)
 	defer func() { err = errors.Join(err, b.ops.Release(b.ctx)) }()
 	long := false
@@ -226,10 +211,9 @@ func (b *opsBench) measure(o *report.Operation, run func() error) error {
 		clocks = min(clocks, float64(to-from))
 	}
 	o.ElapsedNs = elapsed
-	if b.card != nil {
+	if b.card != nil { // whose clock means little
 		o.Instructions = &instructions
-	}
-	if b.clock {
+	} else {
 		o.Clocks = &clocks
 		if o.Products > 0 {
 			per := o.Products / clocks

@@ -28,8 +28,9 @@ import (
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild bench
 
-type family struct {
-	name, about string
+// Family is a group of figures.
+type Family struct {
+	Name, About string
 	device      uses
 	run         func(*session) error
 }
@@ -42,7 +43,7 @@ const (
 	probeTarget
 )
 
-var families = [...]family{
+var families = []Family{
 	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
 	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
 	{"capture", "recording a trace and writing it to DRAM", probeTarget, measureCapture},
@@ -62,17 +63,8 @@ var families = [...]family{
 	{Summarized, "by itself: a table of what users feel, beside what it takes others and what it should take", opensOwn, measureSummary},
 }
 
-// Family describes a group of figures.
-type Family struct{ Name, About string }
-
 // Families returns the families in running order.
-func Families() []Family {
-	var out []Family
-	for _, f := range families {
-		out = append(out, Family{f.name, f.about})
-	}
-	return out
-}
+func Families() []Family { return slices.Clone(families) }
 
 // Run runs the selected measurements and returns their report.
 func Run(ctx context.Context, c Config) (*report.Report, error) {
@@ -108,9 +100,9 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 	}
 	for _, f := range picked {
 		if err := f.measure(s); err != nil {
-			return nil, fmt.Errorf("bench: %s: %w", f.name, err)
+			return nil, fmt.Errorf("bench: %s: %w", f.Name, err)
 		}
-		if f.name == "replay" {
+		if f.Name == "replay" {
 			if err := s.breakdown(); err != nil {
 				return nil, fmt.Errorf("bench: replays under eBPF: %w", err)
 			}
@@ -119,16 +111,16 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 	return s.report, nil
 }
 
-func pick(names []string) ([]family, error) {
+func pick(names []string) ([]Family, error) {
 	if len(names) == 0 {
-		return slices.DeleteFunc(slices.Clone(families[:]), func(f family) bool { return f.name == Summarized }), nil
+		return slices.DeleteFunc(Families(), func(f Family) bool { return f.Name == Summarized }), nil
 	}
 	if len(names) > 1 && slices.Contains(names, Summarized) {
 		return nil, fmt.Errorf("bench: %q: %w of several: it is measured by itself", Summarized, ErrFamily)
 	}
-	var out []family
+	var out []Family
 	for _, n := range names {
-		i := slices.IndexFunc(families[:], func(f family) bool { return f.name == n })
+		i := slices.IndexFunc(families, func(f Family) bool { return f.Name == n })
 		if i < 0 {
 			return nil, fmt.Errorf("bench: %q: %w", n, ErrFamily)
 		}
@@ -137,7 +129,7 @@ func pick(names []string) ([]family, error) {
 	return out, nil
 }
 
-func (f family) measure(s *session) error {
+func (f Family) measure(s *session) error {
 	switch run := func() error { return f.run(s) }; f.device {
 	case target:
 		return s.with(run)
@@ -199,8 +191,8 @@ type Config struct {
 	Demo func(context.Context, kmd.Target) error
 	// Emulated makes a device like Target that this process emulates, for one opening.
 	Emulated func() *sim.Card
-	// Parallel is Emulated with tiles that execute in parallel.
-	Parallel func() *sim.Card
+	// Parallel is such a device with tiles that execute in parallel.
+	Parallel kmd.Target
 	Mesh     mesh.Machine
 	Against  *Against
 	// Machine says which kernel features may be used; nil means [probe.Detect].
@@ -224,9 +216,8 @@ var ErrFamily = errors.New("there is no such family of measurements")
 
 // Against is a device to compare with the target.
 type Against struct {
-	Target   kmd.Target
-	Name     string
-	Emulated bool // by this project, so that clocks aren't reported
+	Target kmd.Target
+	Name   string
 }
 
 const clockAttempts = 3
@@ -237,6 +228,7 @@ type session struct {
 	config Config
 	runner measure.Runner
 	dev    *reprise.Device // nil for families that need none
+	card   *sim.Card       // dev, if this process emulates it
 	report *report.Report
 	marker *marker
 }
@@ -273,7 +265,8 @@ func (s *session) open(t kmd.Target, do func() error, opts ...reprise.Option) (e
 		return err
 	}
 	s.report.Arch = s.dev.Arch().String()
-	defer func() { err = errors.Join(err, s.dev.Close(s.ctx)); s.dev = nil }()
+	s.card, _ = t.(*sim.Card)
+	defer func() { err = errors.Join(err, s.dev.Close(s.ctx)); s.dev, s.card = nil, nil }()
 	runtime.GC() // so that earlier garbage isn't collected during the measurement
 	return do()
 }

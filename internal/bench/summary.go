@@ -328,18 +328,17 @@ func summarizeProcessors(s *session) error {
 		missing(rows, "there is one processor")
 		return nil
 	}
-	return s.emulate(s.config.Parallel, 1, func(chips []emulated) error {
-		d := chips[0].Device
-		w := busyWorkers(chips[0].workers())
+	return s.open(s.config.Parallel, func() error {
+		w := busyWorkers(s.queue().Workers().Size())
 		w.pages *= 40 // so that the launch counts for little
-		x, err := w.load(s, d)
+		x, err := w.load(s, s.dev)
 		if err != nil {
 			return err
 		}
-		if err := s.speedUp(rows[0], "instructions", runToEnd(s.ctx, d, x)); err != nil {
+		if err := s.speedUp(rows[0], "instructions", runToEnd(s.ctx, s.dev, x)); err != nil {
 			return err
 		}
-		b := &opsBench{session: s, dev: d, ops: ops.New(d)}
+		b := &opsBench{session: s, ops: ops.New(s.dev)}
 		defer b.ops.Release(s.ctx)
 		in, err := b.random(0, square, square, square)
 		if err != nil {

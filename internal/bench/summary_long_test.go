@@ -17,7 +17,7 @@ func TestSummaryOfAll(t *testing.T) {
 		Target: sim.Wormhole(), Mesh: mesh.Cards(m.Cards()...),
 		CountTarget: sim.Wormhole(sim.Synchronous(), sim.Seed(1)),
 		Emulated:    func() *sim.Card { return sim.Wormhole() },
-		Parallel:    func() *sim.Card { return sim.Wormhole(sim.Parallel()) },
+		Parallel:    sim.Wormhole(sim.Parallel()),
 	})
 	for _, row := range r.Summary {
 		if row.Now == nil && row.Missing != "this program has no network" {

@@ -142,11 +142,11 @@ func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		config.Demo = demo.Classify
 	}
 	if c.target.Kind == target.Emulator {
-		emulated := func(d *target.Device) func() *sim.Card { return func() *sim.Card { return d.Open().(*sim.Card) } }
-		config.Emulated, config.Parallel = emulated(c.target), emulated(c.target.Emulated("", sim.Parallel()))
+		config.Emulated = func() *sim.Card { return c.target.Open().(*sim.Card) }
+		config.Parallel = c.target.Emulated("", sim.Parallel()).Open()
 	}
 	if c.against != nil {
-		config.Against = &bench.Against{Target: c.against.Open(), Name: c.Against, Emulated: c.against.Kind == target.Emulator}
+		config.Against = &bench.Against{Target: c.against.Open(), Name: c.Against}
 	}
 	if runtime.NumCPU() > 1 {
 		config.ProbeTarget = c.target.Emulated("", sim.Awake()).Open()
