@@ -334,51 +334,45 @@ func (s *session) newStream(d stream.Direction, name string) (*stream.Stream, er
 	return stream.New(s.dev, stream.Config{Name: name, Direction: d, Size: streamRing})
 }
 
-// pair makes a stream in each direction; exchange sends a word there and back.
-func (s *session) pair() (in, out *stream.Stream, exchange func([]byte) error, err error) {
-	if in, err = s.newStream(stream.ToDevice, "in"); err != nil {
-		return nil, nil, nil, err
+// exchanges measures a job with a stream in each direction. exchange sends a word to the kernel and
+// waits for one.
+func (s *session) exchanges(kernel string, job *measure.Job, set func(word []byte, exchange func() error)) error {
+	in, err := s.newStream(stream.ToDevice, "in")
+	if err != nil {
+		return err
 	}
-	if out, err = s.newStream(stream.ToHost, "out"); err != nil {
-		return nil, nil, nil, errors.Join(err, in.Release(s.ctx))
+	out, err := s.newStream(stream.ToHost, "out")
+	if err != nil {
+		return errors.Join(err, in.Release(s.ctx))
 	}
-	ctx := s.ctx
-	return in, out, func(word []byte) error {
+	ctx, word := s.ctx, make([]byte, streamWord)
+	set(word, func() error {
 		if err := in.Write(ctx, word); err != nil {
 			return err
 		}
 		_, err := out.Read(ctx, word)
 		return err
-	}, nil
+	})
+	const n = 64
+	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
+	return s.streaming(kernel, n, args, job, in, out)
 }
 
 func (s *session) roundTrip(params []report.Param) error {
-	in, out, exchange, err := s.pair()
-	if err != nil {
-		return err
-	}
-	const n = 64
-	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
-	word := make([]byte, streamWord)
-	job := &measure.Job{Name: "round_trip", Params: params, Burst: 16, Do: measure.Repeat(func() error { return exchange(word) })}
-	return s.streaming(kernels.StreamEcho, n, args, job, in, out)
+	job := &measure.Job{Name: "round_trip", Params: params, Burst: 16}
+	return s.exchanges(kernels.StreamEcho, job, func(_ []byte, exchange func() error) { job.Do = measure.Repeat(exchange) })
 }
 
 // toGoroutine begins with a kernel's push of its tile's clock. On a card clocks differ by the time
 // between the tiles' resets.
 func (s *session) toGoroutine(params []report.Param) error {
-	in, out, exchange, err := s.pair()
-	if err != nil {
-		return err
-	}
-	q, word := s.queue(), make([]byte, streamWord)
-	args := func(uint32) []uint32 { return append(in.Args(), out.Args()...) }
-	job := &measure.Job{Name: "to_goroutine", Params: params, Burst: 16, Sample: func() (float64, error) {
+	q, job := s.queue(), &measure.Job{Name: "to_goroutine", Params: params, Burst: 16}
+	sample := func(word []byte, exchange func() error) (float64, error) {
 		before, err := q.Clock()
 		if err != nil {
 			return 0, err
 		}
-		if err := exchange(word); err != nil {
+		if err := exchange(); err != nil {
 			return 0, err
 		}
 		known := time.Now()
@@ -390,8 +384,10 @@ func (s *session) toGoroutine(params []report.Param) error {
 		share := float64(passed) / float64(after.Cycles-before.Cycles)
 		pushed := before.Host.Add(time.Duration(share * float64(after.Host.Sub(before.Host))))
 		return float64(known.Sub(pushed)), nil
-	}}
-	return s.streaming(clockKernel, 64, args, job, in, out)
+	}
+	return s.exchanges(clockKernel, job, func(word []byte, exchange func() error) {
+		job.Sample = func() (float64, error) { return sample(word, exchange) }
+	})
 }
 
 func (s *session) messages(d stream.Direction, n, per int) error {

@@ -220,7 +220,7 @@ func summarizeEmulator(s *session) error {
 		less workload // for Config.Against
 		whole
 	}{{workload: busyWorkers(1)}, {}}
-	err := s.emulate(s.config.Emulated, 1, func(chips []emulated) error {
+	err := s.emulate(1, func(chips []emulated) error {
 		s.report.Arch = chips[0].Arch().String()
 		works[1].workload = busyWorkers(chips[0].workers())
 		for i := range works {

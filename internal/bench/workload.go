@@ -208,7 +208,7 @@ func measureEmulator(s *session) error {
 		s.leaveOut("emulator", "", notEmulated)
 		return nil
 	}
-	err := s.emulate(s.config.Emulated, 1, func(chips []emulated) error {
+	err := s.emulate(1, func(chips []emulated) error {
 		s.report.Arch = chips[0].Arch().String()
 		if err := s.measureIdle(); err != nil {
 			return err
@@ -221,7 +221,7 @@ func measureEmulator(s *session) error {
 		return errors.Join(s.measurePages(chips, 64), s.measurePages(chips, 8<<10))
 	})
 	for n := 1; err == nil && n <= max(2, min(2*runtime.NumCPU(), 32)); n *= 2 {
-		err = s.emulate(s.config.Emulated, n, func(chips []emulated) error {
+		err = s.emulate(n, func(chips []emulated) error {
 			return s.measureWork(chips, busyWorkers(chips[0].workers()), executed, report.Params("chips", n))
 		})
 	}
@@ -301,7 +301,7 @@ type emulated struct {
 
 func (c emulated) workers() int { return c.Queue(0).Workers().Size() }
 
-func (s *session) emulate(open func() *sim.Card, n int, do func([]emulated) error) (err error) {
+func (s *session) emulate(n int, do func([]emulated) error) (err error) {
 	var chips []emulated
 	defer func() {
 		for _, c := range chips {
@@ -309,7 +309,7 @@ func (s *session) emulate(open func() *sim.Card, n int, do func([]emulated) erro
 		}
 	}()
 	for range n {
-		c := emulated{card: open()}
+		c := emulated{card: s.config.Emulated()}
 		if c.Device, err = reprise.Open(s.ctx, c.card); err != nil {
 			return err
 		}

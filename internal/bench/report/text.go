@@ -106,7 +106,7 @@ func (r *Report) writeSummary(b text) {
 // verdict says how the costs compare with those of peers, by their geometric mean: times and counts
 // apart, measured and quoted ones apart.
 func writeVerdict(b text, rows []*SummaryRow) {
-	type basis struct{ words, what, source string }
+	type basis struct{ what, source string }
 	var order []basis
 	peers, ratios := map[basis][]string{}, map[basis][]float64{}
 	met, goals := 0, 0
@@ -116,9 +116,9 @@ func writeVerdict(b text, rows []*SummaryRow) {
 			if o.Limit || part || row.Now == nil || o.Unit != row.Now.Unit || o.Unit == Times || min(o.Value, row.Now.Value) <= 0 {
 				continue
 			}
-			k := basis{"faster slower", "time", "measured in this run"}
+			k := basis{"time", "measured in this run"}
 			if o.Unit != Ns {
-				k.words, k.what = "fewer more", "count"
+				k.what = "count"
 			}
 			if o.Source != nil {
 				k.source = "quoted"
@@ -142,13 +142,13 @@ func writeVerdict(b text, rows []*SummaryRow) {
 	var lines []string
 	for _, k := range order {
 		mean := GeometricMean(ratios[k])
-		better, worse, _ := strings.Cut(k.words, " ")
-		word, by := better+" than", mean
+		words := map[string][2]string{"time": {"faster than", "slower than"}, "count": {"fewer than", "more than"}}[k.what]
+		word, by := words[0], mean
 		switch {
 		case math.Abs(mean-1) < smallest:
 			word = "the same as"
 		case mean < 1:
-			word, by = worse+" than", 1/mean
+			word, by = words[1], 1/mean
 		}
 		what := "one " + k.what
 		if n := len(ratios[k]); n > 1 {

@@ -368,19 +368,9 @@ func (v *monitorView) key(name string) tea.Cmd {
 	case "space", "r":
 		v.polls++ // the tick that is under way must not start a second chain
 		return v.read
-	case "up", "k":
-		v.scroll(-1)
-	case "down", "j":
-		v.scroll(1)
-	case "pgup":
-		v.scroll(-v.page())
-	case "pgdown":
-		v.scroll(v.page())
-	case "home":
-		v.scroll(-v.top)
-	case "end":
-		v.scroll(math.MaxInt32)
 	}
+	v.scroll(map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -v.page(), "pgdown": v.page(), "home": -v.top,
+		"end": math.MaxInt32}[name])
 	return nil
 }
 

@@ -170,6 +170,12 @@ func Serve(ctx context.Context, what, address string, h http.Handler, out io.Wri
 	return errors.Join(ctx.Err(), err)
 }
 
+// Reader marks commands that only read, and may end at any time.
+type Reader struct{}
+
+// OnlyReads is what main asks for.
+func (Reader) OnlyReads() bool { return true }
+
 type AsJSON struct {
 	JSON bool `name:"json"`
 }

@@ -169,10 +169,6 @@ func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arc
 	})
 }
 
-func (*metalLsCmd) OnlyReads() bool { return true }
-
-func (*metalCheckCmd) OnlyReads() bool { return true }
-
 // MetalCmd are the commands about what tt-metal built.
 type MetalCmd struct {
 	Ls    metalLsCmd    `cmd:""`
@@ -180,11 +176,13 @@ type MetalCmd struct {
 }
 
 type metalLsCmd struct {
+	cli.Reader
 	Dir []string `arg:"" placeholder:"DIR"`
 	cli.AsJSON
 }
 
 type metalCheckCmd struct {
+	cli.Reader
 	File     string `arg:"" placeholder:"ELF"`
 	Firmware string `placeholder:"DIR"`
 	cli.AsJSON

@@ -64,14 +64,9 @@ func (a *describedArg) read(s cli.Streams) (*graph.Report, error) {
 	return r, r.Describe(a.Arch)
 }
 
-// reader marks commands that may end at any time.
-type reader struct{}
-
-func (reader) OnlyReads() bool { return true }
-
 type graphShowCmd struct {
 	reportArg
-	reader
+	cli.Reader
 	Tree bool
 }
 
@@ -107,7 +102,7 @@ func with(s cli.Streams, read func(cli.Streams) (*graph.Report, error), f func(*
 
 type graphLevelsCmd struct {
 	reportArg
-	reader
+	cli.Reader
 	MaxLevel int  `default:"1" placeholder:"N"`
 	JSON     bool `name:"json"`
 }
@@ -136,7 +131,7 @@ func (c *graphLevelsCmd) Run(s cli.Streams) error {
 
 type graphTableCmd struct {
 	reportArg
-	reader
+	cli.Reader
 	cli.AsJSON
 }
 
@@ -156,7 +151,7 @@ func (c *graphTableCmd) Run(s cli.Streams) error {
 
 type graphPeakCmd struct {
 	describedArg
-	reader
+	cli.Reader
 	Cores *int `placeholder:"N"`
 	cli.AsJSON
 }
