@@ -360,7 +360,7 @@ func (s *session) exchanges(kernel string, job *measure.Job, set func(word []byt
 
 func (s *session) roundTrip(params []report.Param) error {
 	job := &measure.Job{Name: "round_trip", Params: params, Burst: 16}
-	return s.exchanges(kernels.StreamEcho, job, func(_ []byte, exchange func() error) { job.Do = measure.Repeat(exchange) })
+	return s.exchanges(kernels.StreamEcho, job, func(_ []byte, exchange func() error) { job.Op = exchange })
 }
 
 // toGoroutine begins with a kernel's push of its tile's clock. On a card clocks differ by the time
@@ -398,11 +398,11 @@ func (s *session) messages(d stream.Direction, n, per int) error {
 	ctx, b := s.ctx, make([]byte, n)
 	job := &measure.Job{Params: report.Params("bytes", n), PerSample: per, Bytes: float64(n)}
 	if d == stream.ToHost {
-		job.Name, job.Do = "to_host", measure.Repeat(func() error { _, err := t.Read(ctx, b); return err })
+		job.Name, job.Op = "to_host", func() error { _, err := t.Read(ctx, b); return err }
 		args := func(room uint32) []uint32 { return append(t.Args(), room, uint32(n), 1<<32-1, 0, 0) }
 		return s.streaming(kernels.StreamSource, n, args, job, t)
 	}
-	job.Name, job.Do = "to_device", measure.Repeat(func() error { return t.Write(ctx, b) })
+	job.Name, job.Op = "to_device", func() error { return t.Write(ctx, b) }
 	args := func(room uint32) []uint32 { return append(t.Args(), room, uint32(n), room, 0) }
 	return s.streaming(kernels.StreamSink, n, args, job, t)
 }
@@ -414,7 +414,7 @@ func (s *session) readBeside(n int, job *measure.Job) error {
 	}
 	ctx, q, p := s.ctx, s.queue(), make([]byte, n)
 	job.Name, job.Bytes = "queue_read", float64(n)
-	job.Do = measure.Repeat(func() error { return q.Read(ctx, b, 0, p) })
+	job.Op = func() error { return q.Read(ctx, b, 0, p) }
 	return errors.Join(s.measure("streams", job), b.Release())
 }
 

@@ -348,12 +348,6 @@ func (s *session) replay(t *reprise.Trace) func(n int) error {
 	}
 }
 
-// jobToEnd measures an operation up to the return of the wait for its end.
-func jobToEnd(name string, params []report.Param, burst int, op func(int) error, finish func() error) *measure.Job {
-	return &measure.Job{Name: name, Params: params, Burst: burst, Submit: op, Finish: finish,
-		Do: measure.Repeat(func() error { return errors.Join(op(1), finish()) })}
-}
-
 // measureTimes also measures processor time. sample gets the clock and its least sensible duration.
 func (s *session) measureTimes(family string, job measure.Job, processor func() (time.Duration, bool),
 	sample func(now func() time.Duration, least time.Duration) (float64, error)) error {
