@@ -25,7 +25,7 @@ func measureEnqueue(s *session) error {
 		run := func() error { return q.Run(ctx, x) }
 		params, c := report.Params("shape", p.name), x.Commands()
 		job := &measure.Job{
-			Name: "run", Params: params, Op: run, PerSample: 8, Burst: 8, Settle: s.finish, Allocs: true, Peers: enqueuePeers(p),
+			Name: "run", Params: params, Op: run, PerSample: 8, Burst: 8, Settle: s.finish, Allocs: true, Peers: ofCI(p, 15_200, 16_700),
 			Copy: true, Bytes: float64(c.Bytes), Commands: float64(c.Count),
 		}
 		return s.measure("enqueue", job, &measure.Job{Name: "run_to_end", Params: params, Burst: 4, Submit: run, Finish: s.finish})
@@ -84,7 +84,7 @@ func measureArguments(s *session) error {
 		}
 		bytes := 4 * (p.args*s.queue().Workers().Size() + p.common*p.groups)
 		return s.measure("arguments", &measure.Job{
-			Name: "set_all", Params: report.Params("shape", p.name), PerSample: 4, Burst: 8, Allocs: true, Peers: argumentPeers(p),
+			Name: "set_all", Params: report.Params("shape", p.name), PerSample: 4, Burst: 8, Allocs: true, Peers: ofCI(p, 130_000, 536_000),
 			Copy: true, Bytes: float64(bytes),
 			Op: func() error {
 				next++

@@ -152,9 +152,7 @@ func ofCI(s shape, common, worst float64) []report.Peer {
 	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": common, "worst": worst}[s.name]}}
 }
 
-func enqueuePeers(s shape) []report.Peer  { return ofCI(s, 15_200, 16_700) }
-func capturePeers(s shape) []report.Peer  { return ofCI(s, 57_600, 54_300) }
-func argumentPeers(s shape) []report.Peer { return ofCI(s, 130_000, 536_000) }
+func capturePeers(s shape) []report.Peer { return ofCI(s, 57_600, 54_300) }
 
 func allocatorPeers(live int) []report.Peer {
 	ns := map[int]float64{10: 150, 1_000: 300, 100_000: 13_550}[live]

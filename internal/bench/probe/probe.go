@@ -392,12 +392,12 @@ func sortCalls(c []Call) {
 }
 
 // driverFunctions may wait (tt-kmd's chardev.c and memory.c).
-var driverFunctions = map[string]bool{
-	"tt_cdev_ioctl": true, "tt_cdev_mmap": true, "tt_cdev_open": true, "tt_cdev_release": true,
-	"ioctl_pin_pages": true, "ioctl_unpin_pages": true, "ioctl_allocate_tlb": true, "ioctl_free_tlb": true,
-	"ioctl_configure_tlb": true, "ioctl_allocate_dma_buf": true, "ioctl_free_dma_buf": true, "ioctl_query_mappings": true,
-	"ioctl_lock_ctl": true, "ioctl_reset_device": true, "ioctl_set_power_state": true,
-	"tenstorrent_set_aggregated_power_state": true,
+var driverFunctions = []string{
+	"tt_cdev_ioctl", "tt_cdev_mmap", "tt_cdev_open", "tt_cdev_release",
+	"ioctl_pin_pages", "ioctl_unpin_pages", "ioctl_allocate_tlb", "ioctl_free_tlb",
+	"ioctl_configure_tlb", "ioctl_allocate_dma_buf", "ioctl_free_dma_buf", "ioctl_query_mappings",
+	"ioctl_lock_ctl", "ioctl_reset_device", "ioctl_set_power_state",
+	"tenstorrent_set_aggregated_power_state",
 }
 
 // Markers are functions for uprobes, whose trap costs more than a replay. Probes read the number

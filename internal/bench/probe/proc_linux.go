@@ -139,7 +139,7 @@ func loadedFunctions(kallsyms string) ([]string, error) {
 	for s := bufio.NewScanner(f); s.Scan(); {
 		// Address, type, name, and the module in brackets.
 		w := strings.Fields(s.Text())
-		if len(w) == 4 && w[3] == "[tenstorrent]" && strings.EqualFold(w[1], "t") && driverFunctions[w[2]] {
+		if len(w) == 4 && w[3] == "[tenstorrent]" && strings.EqualFold(w[1], "t") && slices.Contains(driverFunctions, w[2]) {
 			out = append(out, w[2])
 		}
 	}

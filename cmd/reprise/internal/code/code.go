@@ -197,11 +197,7 @@ type metalFirmwareJSON struct {
 }
 
 type metalKernelJSON struct {
-	File      string                  `json:"file"`
-	Name      string                  `json:"name"`
-	Hash      string                  `json:"hash,omitempty"`
-	Build     string                  `json:"build,omitempty"`
-	Commit    string                  `json:"commit,omitempty"`
+	metal.Kernel
 	Processor string                  `json:"processor,omitempty"`
 	Arch      string                  `json:"arch,omitempty"`
 	Revision  string                  `json:"revision,omitempty"`
@@ -256,7 +252,7 @@ func metalFirmware(f *metal.Firmware) metalFirmwareJSON {
 
 // describe's error says why a kernel can't run; the image is nil if unreadable.
 func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Image, error) {
-	out := metalKernelJSON{File: k.Path, Name: k.Name, Hash: k.Hash, Build: k.Build, Commit: k.Commit, Processor: k.Processor.String()}
+	out := metalKernelJSON{Kernel: *k, Processor: k.Processor.String()}
 	if filepath.Base(k.Path) != metal.FileName(k.Processor) {
 		out.Processor = "" // a copy: the firmware says it
 	}
@@ -302,7 +298,7 @@ func (j *metalJSON) print(w cli.Text) {
 			if with[k.Problem] == nil {
 				problems = append(problems, k.Problem)
 			}
-			with[k.Problem] = append(with[k.Problem], j.below(k.File))
+			with[k.Problem] = append(with[k.Problem], j.below(k.Path))
 		}
 	}
 	if len(j.Ethernet) > 0 {
