@@ -5,9 +5,11 @@ package probe
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -399,6 +401,21 @@ var driverFunctions = []string{
 	"ioctl_lock_ctl", "ioctl_reset_device", "ioctl_set_power_state",
 	"tenstorrent_set_aggregated_power_state",
 }
+
+// Counter counts the instructions that the calling thread executes in user mode.
+type Counter struct{ f *os.File }
+
+// Read returns the count so far.
+func (c *Counter) Read() (uint64, error) {
+	var b [8]byte
+	if _, err := c.f.Read(b[:]); err != nil {
+		return 0, fmt.Errorf("probe: count instructions: %w", err)
+	}
+	return binary.NativeEndian.Uint64(b[:]), nil
+}
+
+// Close releases the counter.
+func (c *Counter) Close() error { return c.f.Close() }
 
 // Markers are functions for uprobes, whose trap costs more than a replay. Probes read the number
 // from the first argument's register. They are nosplit: a function that grows its stack starts

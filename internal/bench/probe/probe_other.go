@@ -38,19 +38,10 @@ func (*Probe) Snapshot() (*Snapshot, error) {
 // Close detaches the probes.
 func (*Probe) Close() error { return nil }
 
-// Counter counts the instructions that the calling thread executes in user mode.
-type Counter struct{}
-
 // OpenCounter starts a counter for the calling thread.
 func OpenCounter() (*Counter, error) {
 	return nil, fmt.Errorf("probe: count instructions: %w", errMissing)
 }
-
-// Read returns the count so far.
-func (*Counter) Read() (uint64, error) { return 0, nil }
-
-// Close releases the counter.
-func (*Counter) Close() error { return nil }
 
 // Calibrate measures the cost of probes on this process.
 func Calibrate(Machine, ...Kind) ([]Cost, error) { return nil, nil }

@@ -4,7 +4,6 @@ package probe
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -155,9 +154,6 @@ func threadName(pid, tid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// Counter counts the instructions that the calling thread executes in user mode.
-type Counter struct{ f *os.File }
-
 // OpenCounter counts the instructions of the calling thread, which is locked, in user mode.
 func OpenCounter() (*Counter, error) {
 	attr := unix.PerfEventAttr{
@@ -170,18 +166,6 @@ func OpenCounter() (*Counter, error) {
 	}
 	return &Counter{os.NewFile(uintptr(fd), "perf event")}, nil
 }
-
-// Read returns the count so far.
-func (c *Counter) Read() (uint64, error) {
-	var b [8]byte
-	if _, err := c.f.Read(b[:]); err != nil {
-		return 0, fmt.Errorf("probe: count instructions: %w", err)
-	}
-	return binary.NativeEndian.Uint64(b[:]), nil
-}
-
-// Close releases the counter.
-func (c *Counter) Close() error { return c.f.Close() }
 
 // Detect returns the features that this kernel offers to this process, without mounting or
 // attaching anything.
