@@ -165,8 +165,8 @@ type bar struct {
 	own   bool
 }
 
-// bars returns baselines and the ratios to each, those of peers too. Ratios to another baseline than
-// MemcpySame are left out where peers have none.
+// bars returns baselines and the ratios to each, those of peers too. Ratios to another baseline
+// than MemcpySame are left out where peers have none.
 func (r *Report) bars() (order []string, all map[string][]bar) {
 	all = map[string][]bar{}
 	for _, f := range r.Figures {

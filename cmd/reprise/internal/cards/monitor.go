@@ -186,7 +186,8 @@ func newMonitorReport(s *usage.Snapshot) *MonitorReport {
 		i, ok := cards[d.PCI]
 		if !ok || d.Emulated || d.PCI == "" {
 			i = len(r.Devices)
-			r.Devices = append(r.Devices, monitorDevice{Device: d, NUMANode: present(d.NUMANode, d.NUMANode >= 0), Memory: []monitorTotal{}})
+			r.Devices = append(r.Devices, monitorDevice{Device: d, NUMANode: present(d.NUMANode, d.NUMANode >= 0),
+				Memory: []monitorTotal{}})
 			if !d.Emulated {
 				cards[d.PCI] = i
 			}
