@@ -49,9 +49,9 @@ type MetalKernel struct {
 
 // A MetalVariable is a variable of tt-metal's base firmware.
 type MetalVariable struct {
-	Name string
-	Addr uint32 // in local RAM
-	Size uint32 // bytes
+	Name string `json:"name"`
+	Addr uint32 `json:"address"` // in local RAM
+	Size uint32 `json:"size"`    // bytes
 }
 
 // LoadMetal reads a kernel from tt-metal's kernel cache: <processor>/<processor>.elf. As tt-metal's

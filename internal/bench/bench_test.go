@@ -221,7 +221,7 @@ func TestSummaryAlone(t *testing.T) {
 	all, err := pick(nil)
 	must(t, err)
 	for _, f := range all {
-		if f.name == Summarized {
+		if f.Name == Summarized {
 			t.Error("it is among those that are measured if none is named")
 		}
 	}

@@ -207,7 +207,7 @@ func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts
 	ctx := t.Context()
 	card, dev := openSynchronous(t, arch, h, opts...)
 	defer dev.Close(ctx)
-	s := &session{ctx: ctx, dev: dev, config: Config{Executed: func() [3]uint64 { return card.Chip().QueueExecuted() }}}
+	s := &session{ctx: ctx, dev: dev, config: Config{CountTarget: card}}
 	x, err := s.load(p)
 	must(t, err)
 	each, one, err = s.executed(x)

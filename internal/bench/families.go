@@ -334,51 +334,45 @@ func (s *session) newStream(d stream.Direction, name string) (*stream.Stream, er
 	return stream.New(s.dev, stream.Config{Name: name, Direction: d, Size: streamRing})
 }
 
-// pair makes a stream in each direction; exchange sends a word there and back.
-func (s *session) pair() (in, out *stream.Stream, exchange func([]byte) error, err error) {
-	if in, err = s.newStream(stream.ToDevice, "in"); err != nil {
-		return nil, nil, nil, err
+// exchanges measures a job with a stream in each direction. exchange sends a word to the kernel and
+// waits for one.
+func (s *session) exchanges(kernel string, job *measure.Job, set func(word []byte, exchange func() error)) error {
+	in, err := s.newStream(stream.ToDevice, "in")
+	if err != nil {
+		return err
 	}
-	if out, err = s.newStream(stream.ToHost, "out"); err != nil {
-		return nil, nil, nil, errors.Join(err, in.Release(s.ctx))
+	out, err := s.newStream(stream.ToHost, "out")
+	if err != nil {
+		return errors.Join(err, in.Release(s.ctx))
 	}
-	ctx := s.ctx
-	return in, out, func(word []byte) error {
+	ctx, word := s.ctx, make([]byte, streamWord)
+	set(word, func() error {
 		if err := in.Write(ctx, word); err != nil {
 			return err
 		}
 		_, err := out.Read(ctx, word)
 		return err
-	}, nil
+	})
+	const n = 64
+	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
+	return s.streaming(kernel, n, args, job, in, out)
 }
 
 func (s *session) roundTrip(params []report.Param) error {
-	in, out, exchange, err := s.pair()
-	if err != nil {
-		return err
-	}
-	const n = 64
-	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
-	word := make([]byte, streamWord)
-	job := &measure.Job{Name: "round_trip", Params: params, Burst: 16, Do: measure.Repeat(func() error { return exchange(word) })}
-	return s.streaming(kernels.StreamEcho, n, args, job, in, out)
+	job := &measure.Job{Name: "round_trip", Params: params, Burst: 16}
+	return s.exchanges(kernels.StreamEcho, job, func(_ []byte, exchange func() error) { job.Op = exchange })
 }
 
 // toGoroutine begins with a kernel's push of its tile's clock. On a card clocks differ by the time
 // between the tiles' resets.
 func (s *session) toGoroutine(params []report.Param) error {
-	in, out, exchange, err := s.pair()
-	if err != nil {
-		return err
-	}
-	q, word := s.queue(), make([]byte, streamWord)
-	args := func(uint32) []uint32 { return append(in.Args(), out.Args()...) }
-	job := &measure.Job{Name: "to_goroutine", Params: params, Burst: 16, Sample: func() (float64, error) {
+	q, job := s.queue(), &measure.Job{Name: "to_goroutine", Params: params, Burst: 16}
+	sample := func(word []byte, exchange func() error) (float64, error) {
 		before, err := q.Clock()
 		if err != nil {
 			return 0, err
 		}
-		if err := exchange(word); err != nil {
+		if err := exchange(); err != nil {
 			return 0, err
 		}
 		known := time.Now()
@@ -390,8 +384,10 @@ func (s *session) toGoroutine(params []report.Param) error {
 		share := float64(passed) / float64(after.Cycles-before.Cycles)
 		pushed := before.Host.Add(time.Duration(share * float64(after.Host.Sub(before.Host))))
 		return float64(known.Sub(pushed)), nil
-	}}
-	return s.streaming(clockKernel, 64, args, job, in, out)
+	}
+	return s.exchanges(clockKernel, job, func(word []byte, exchange func() error) {
+		job.Sample = func() (float64, error) { return sample(word, exchange) }
+	})
 }
 
 func (s *session) messages(d stream.Direction, n, per int) error {
@@ -402,11 +398,11 @@ func (s *session) messages(d stream.Direction, n, per int) error {
 	ctx, b := s.ctx, make([]byte, n)
 	job := &measure.Job{Params: report.Params("bytes", n), PerSample: per, Bytes: float64(n)}
 	if d == stream.ToHost {
-		job.Name, job.Do = "to_host", measure.Repeat(func() error { _, err := t.Read(ctx, b); return err })
+		job.Name, job.Op = "to_host", func() error { _, err := t.Read(ctx, b); return err }
 		args := func(room uint32) []uint32 { return append(t.Args(), room, uint32(n), 1<<32-1, 0, 0) }
 		return s.streaming(kernels.StreamSource, n, args, job, t)
 	}
-	job.Name, job.Do = "to_device", measure.Repeat(func() error { return t.Write(ctx, b) })
+	job.Name, job.Op = "to_device", func() error { return t.Write(ctx, b) }
 	args := func(room uint32) []uint32 { return append(t.Args(), room, uint32(n), room, 0) }
 	return s.streaming(kernels.StreamSink, n, args, job, t)
 }
@@ -418,7 +414,7 @@ func (s *session) readBeside(n int, job *measure.Job) error {
 	}
 	ctx, q, p := s.ctx, s.queue(), make([]byte, n)
 	job.Name, job.Bytes = "queue_read", float64(n)
-	job.Do = measure.Repeat(func() error { return q.Read(ctx, b, 0, p) })
+	job.Op = func() error { return q.Read(ctx, b, 0, p) }
 	return errors.Join(s.measure("streams", job), b.Release())
 }
 
@@ -428,32 +424,19 @@ const TimedFamily = "ttnn"
 // TimedChip holds the times of TT-NN programs on one chip, on the emulator and optionally on the
 // vendor's simulator.
 type TimedChip struct {
-	Name     string
-	Open     Timed
-	Programs []Timed
-	Skipped  []string // programs without a time: no single operations
-}
-
-// Timed holds the times of one program on both simulators.
-type Timed struct {
 	Name           string
-	Reprise, TTSim Times
+	Programs       []string
+	Reprise, TTSim map[string]Times // by program, and of [OpenDevice]
 }
 
 // OpenDevice is the name of the program that opens the device.
 const OpenDevice = "open"
 
-func (t *Timed) what() string {
-	if t.Name == OpenDevice {
-		return "open the device"
-	}
-	return t.Name
-}
-
 // Times are nanoseconds, one for each round, or why there are none.
 type Times struct {
 	Ns      []float64
 	Refused string
+	Skipped bool // the program is no single operation
 }
 
 // ReportTimed has the least time of each program, and the median of opening the device.
@@ -467,17 +450,22 @@ func ReportTimed(device string, rounds int, chips []TimedChip) *report.Report {
 }
 
 func addTimedChip(r *report.Report, c *TimedChip) {
-	addTimed(r, c.Name, &c.Open, func(f *report.Figure) float64 { return f.P50 })
-	names, ratios := []string{}, []float64{}
+	c.add(r, OpenDevice, "open the device", func(f *report.Figure) float64 { return f.P50 })
+	var names, skipped []string
+	var ratios []float64
 	refused := map[string][]string{}
-	for _, p := range c.Programs {
-		reprise, ttsim := addTimed(r, c.Name, &p, func(f *report.Figure) float64 { return f.Min })
-		if reprise != nil && ttsim != nil {
-			names, ratios = append(names, p.Name), append(ratios, ttsim.Min/reprise.Min)
+	for _, name := range c.Programs {
+		if c.Reprise[name].Skipped {
+			skipped = append(skipped, name)
+			continue
 		}
-		for who, t := range map[string]Times{"reprise": p.Reprise, quotedSimulator: p.TTSim} {
-			if t.Refused != "" {
-				refused[who] = append(refused[who], p.Name)
+		reprise, ttsim := c.add(r, name, name, func(f *report.Figure) float64 { return f.Min })
+		if reprise != nil && ttsim != nil {
+			names, ratios = append(names, name), append(ratios, ttsim.Min/reprise.Min)
+		}
+		for who, times := range map[string]map[string]Times{"reprise": c.Reprise, quotedSimulator: c.TTSim} {
+			if times[name].Refused != "" {
+				refused[who] = append(refused[who], name)
 			}
 		}
 	}
@@ -487,20 +475,21 @@ func addTimedChip(r *report.Report, c *TimedChip) {
 	for _, who := range []string{"reprise", quotedSimulator} {
 		addCount(r, c.Name+": programs that "+who+" refuses", refused[who])
 	}
-	addCount(r, c.Name+": programs without a time, no single operation", c.Skipped)
+	addCount(r, c.Name+": programs without a time, no single operation", skipped)
 }
 
-func addTimed(r *report.Report, chipName string, t *Timed, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
-	row := &report.SummaryRow{What: chipName + ": " + t.what()}
-	if reprise = addTimes(r, t.Name, t.Reprise, report.Params("chip", chipName)...); reprise != nil {
+func (c *TimedChip) add(r *report.Report, name, what string, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
+	row := &report.SummaryRow{What: c.Name + ": " + what}
+	own, other := c.Reprise[name], c.TTSim[name]
+	if reprise = addTimes(r, name, own, report.Params("chip", c.Name)...); reprise != nil {
 		row.Figure, row.Now = reprise.ID(), new(report.Ns.Of("", value(reprise)))
 	} else {
-		row.Missing = "reprise refuses it: " + t.Reprise.Refused
+		row.Missing = "reprise refuses it: " + own.Refused
 	}
-	if ttsim = addTimes(r, t.Name, t.TTSim, report.Params("chip", chipName, "device", quotedSimulator)...); ttsim != nil {
+	if ttsim = addTimes(r, name, other, report.Params("chip", c.Name, "device", quotedSimulator)...); ttsim != nil {
 		row.Others = []report.Other{{Quantity: report.Ns.Of(quotedSimulator, value(ttsim))}}
-	} else if t.TTSim.Refused != "" {
-		row.Note = quotedSimulator + " refuses it: " + t.TTSim.Refused
+	} else if other.Refused != "" {
+		row.Note = quotedSimulator + " refuses it: " + other.Refused
 	}
 	r.Summary = append(r.Summary, row)
 	return reprise, ttsim

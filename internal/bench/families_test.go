@@ -215,10 +215,7 @@ func TestEmulatorFamily(t *testing.T) {
 		t.Errorf("without an emulator: %d figures, left out %+v", len(r.Figures), r.LeftOut)
 	}
 	effort.Long(t)
-	c.Emulated = func() Emulated {
-		card := sim.Blackhole()
-		return Emulated{Target: card, Work: func() Work { return Work(card.Chip().Work()) }}
-	}
+	c.Emulated = func() *sim.Card { return sim.Blackhole() }
 	r = runFamily(t, "emulator", c)
 	for _, id := range []string{"emulator/instruction/workers=1", "emulator/instruction/workers=2", "emulator/instruction/workers=130",
 		"emulator/noc_byte/page=64", "emulator/instruction/chips=2"} {
@@ -230,9 +227,7 @@ func TestEmulatorFamily(t *testing.T) {
 }
 
 // blind is an operating system kernel without any of the features.
-type blind struct{}
-
-func (blind) Missing(f probe.Feature) error {
+func blind(f probe.Feature) error {
 	return fmt.Errorf("%w: no %s in this test", probe.ErrMissing, f)
 }
 
@@ -243,11 +238,11 @@ func runReplay(t *testing.T, m probe.Machine, asked bool) *report.Report {
 
 func TestBreakdownWithoutBPF(t *testing.T) {
 	if !testing.Short() {
-		if r := runReplay(t, blind{}, false); r.SyscallsPerReplay != nil || r.Breakdown != nil {
+		if r := runReplay(t, blind, false); r.SyscallsPerReplay != nil || r.Breakdown != nil {
 			t.Errorf("without eBPF: %v system calls, breakdown %+v", r.SyscallsPerReplay, r.Breakdown)
 		}
 	}
-	r := runReplay(t, blind{}, true)
+	r := runReplay(t, blind, true)
 	if r.SyscallsPerReplay != nil || r.Breakdown == nil {
 		t.Fatalf("without eBPF: %v system calls, breakdown %+v", r.SyscallsPerReplay, r.Breakdown)
 	}
@@ -263,7 +258,7 @@ func TestBreakdownWithoutBPF(t *testing.T) {
 func TestBreakdown(t *testing.T) {
 	m := probe.Detect()
 	for _, f := range []probe.Feature{probe.BPF, probe.RawTracepoints, probe.BTF} {
-		if err := m.Missing(f); err != nil {
+		if err := m(f); err != nil {
 			t.Skip(err)
 		}
 	}
@@ -291,7 +286,7 @@ func TestBreakdown(t *testing.T) {
 func TestMarkers(t *testing.T) {
 	m := probe.Detect()
 	for _, f := range []probe.Feature{probe.BPF, probe.Uprobes} {
-		if err := m.Missing(f); err != nil {
+		if err := m(f); err != nil {
 			t.Skip(err)
 		}
 	}
@@ -329,7 +324,7 @@ func TestMarkers(t *testing.T) {
 
 // The report says why it has no times.
 func TestMarkersWithoutUprobes(t *testing.T) {
-	r := runFamily(t, "events", Config{Rounds: 3, Markers: true, Machine: blind{}})
+	r := runFamily(t, "events", Config{Rounds: 3, Markers: true, Machine: blind})
 	m := r.Markers
 	if len(m.Operations) != 2 || m.Operations[0].Done != 24 || m.Operations[0].Submitted != 0 || len(m.Costs) != 0 {
 		t.Errorf("%+v", m)
@@ -430,16 +425,13 @@ func telemetryWriter(t *testing.T, card kmd.Target, tag chip.TelemetryTag) func(
 func TestReportTimed(t *testing.T) {
 	ns := func(all ...float64) Times { return Times{Ns: all} }
 	r := ReportTimed("TT-NN", 3, []TimedChip{{
-		Name: "wormhole", Open: Timed{OpenDevice, ns(1e8, 3e8, 2e8), ns(4e8)},
-		Programs: []Timed{
-			{"a/half", ns(3e6, 2e6), ns(1e6, 5e6)},
-			{"a/eight", ns(2e6), ns(16e6)},
-			{"b/unfair", ns(2e6), Times{Refused: "ERROR: no such instruction"}},
-			{"b/ours", Times{Refused: "it doesn't end"}, ns(1e6)},
-		},
-		Skipped: []string{"c/two", "c/one"},
+		Name: "wormhole", Programs: []string{"a/half", "c/two", "a/eight", "b/unfair", "c/one", "b/ours"},
+		Reprise: map[string]Times{OpenDevice: ns(1e8, 3e8, 2e8), "a/half": ns(3e6, 2e6), "a/eight": ns(2e6), "b/unfair": ns(2e6),
+			"b/ours": {Refused: "it doesn't end"}, "c/one": {Skipped: true}, "c/two": {Skipped: true}},
+		TTSim: map[string]Times{OpenDevice: ns(4e8), "a/half": ns(1e6, 5e6), "a/eight": ns(16e6),
+			"b/unfair": {Refused: "ERROR: no such instruction"}, "b/ours": ns(1e6)},
 	}, {
-		Name: "blackhole", Open: Timed{OpenDevice, ns(1e8), Times{}}, Programs: []Timed{{"a/half", ns(1e6), Times{}}},
+		Name: "blackhole", Programs: []string{"a/half"}, Reprise: map[string]Times{OpenDevice: ns(1e8), "a/half": ns(1e6)},
 	}})
 	want := string(value(os.ReadFile("testdata/timed.txt"))(t))
 	var out strings.Builder

@@ -22,13 +22,13 @@ import (
 func measureEnqueue(s *session) error {
 	q, ctx := s.queue(), s.ctx
 	return s.shapes(func(p shape, x *reprise.Executable) error {
-		run := measure.Repeat(func() error { return q.Run(ctx, x) })
+		run := func() error { return q.Run(ctx, x) }
 		params, c := report.Params("shape", p.name), x.Commands()
 		job := &measure.Job{
-			Name: "run", Params: params, Do: run, PerSample: 8, Burst: 8, Settle: s.finish, Allocs: true, Peers: enqueuePeers(p),
-			Against: []*measure.Baseline{measure.MemcpySame(c.Bytes, 8)}, Bytes: float64(c.Bytes), Commands: float64(c.Count),
+			Name: "run", Params: params, Op: run, PerSample: 8, Burst: 8, Settle: s.finish, Allocs: true, Peers: ofCI(p, 15_200, 16_700),
+			Copy: true, Bytes: float64(c.Bytes), Commands: float64(c.Count),
 		}
-		return s.measure("enqueue", job, jobToEnd("run_to_end", params, 4, run, s.finish))
+		return s.measure("enqueue", job, &measure.Job{Name: "run_to_end", Params: params, Burst: 4, Submit: run, Finish: s.finish})
 	})
 }
 
@@ -40,14 +40,14 @@ func measureCapture(s *session) error {
 		bytes := x.Commands().Bytes
 		return s.measure("capture", &measure.Job{
 			Name: "capture", Params: report.Params("shape", p.name), PerSample: 4, Burst: 4, Peers: capturePeers(p), Allocs: true,
-			Against: []*measure.Baseline{measure.MemcpySame(bytes, 4)}, Bytes: float64(bytes),
-			Do: measure.Repeat(func() error {
+			Copy: true, Bytes: float64(bytes),
+			Op: func() error {
 				t, err := q.Capture(ctx, "capture", one)
 				if err == nil {
 					traces = append(traces, t)
 				}
 				return err
-			}),
+			},
 			Settle: func() (err error) {
 				for _, t := range traces {
 					err = errors.Join(err, t.Release(ctx))
@@ -60,14 +60,14 @@ func measureCapture(s *session) error {
 }
 
 func measureOpen(s *session) error {
-	return s.measure("open", &measure.Job{Name: "open_close", Do: measure.Repeat(func() error {
+	return s.measure("open", &measure.Job{Name: "open_close", Op: func() error {
 		d, err := reprise.Open(s.ctx, s.config.Target)
 		if err != nil {
 			return err
 		}
 		s.report.Arch = d.Arch().String()
 		return d.Close(s.ctx)
-	})})
+	}})
 }
 
 func measureArguments(s *session) error {
@@ -84,9 +84,9 @@ func measureArguments(s *session) error {
 		}
 		bytes := 4 * (p.args*s.queue().Workers().Size() + p.common*p.groups)
 		return s.measure("arguments", &measure.Job{
-			Name: "set_all", Params: report.Params("shape", p.name), PerSample: 4, Burst: 8, Allocs: true, Peers: argumentPeers(p),
-			Against: []*measure.Baseline{measure.MemcpySame(bytes, 4)}, Bytes: float64(bytes),
-			Do: measure.Repeat(func() error {
+			Name: "set_all", Params: report.Params("shape", p.name), PerSample: 4, Burst: 8, Allocs: true, Peers: ofCI(p, 130_000, 536_000),
+			Copy: true, Bytes: float64(bytes),
+			Op: func() error {
 				next++
 				for _, name := range names {
 					if err := x.SetArgs(name, set); err != nil {
@@ -100,7 +100,7 @@ func measureArguments(s *session) error {
 					}
 				}
 				return nil
-			}),
+			},
 		})
 	})
 }
@@ -122,10 +122,10 @@ func measurePatching(s *session) error {
 			v := uint32(0)
 			err = s.measure("patching", &measure.Job{
 				Name: "set_replay", Params: report.Params("cores", cores.Size()), PerSample: 4, Burst: 4, Settle: s.finish, Allocs: true,
-				Do: measure.Repeat(func() error {
+				Op: func() error {
 					v++
 					return errors.Join(t.Set("n", v), t.Replay(s.ctx))
-				}),
+				},
 			})
 			if err != nil {
 				return fmt.Errorf("%d cores: %w", cores.Size(), err)
@@ -142,13 +142,13 @@ func measureEvents(s *session) error {
 	return s.with(func() error {
 		a, b, ctx := s.queue(), s.dev.Queue(1), s.ctx
 		there, back := s.dev.NewEvent("there"), s.dev.NewEvent("back")
-		record := measure.Repeat(func() error { return a.Record(ctx, there) })
-		handOver := measure.Repeat(func() error {
+		record := func() error { return a.Record(ctx, there) }
+		handOver := func() error {
 			return errors.Join(a.Record(ctx, there), b.WaitEvent(ctx, there), b.Record(ctx, back), a.WaitEvent(ctx, back))
-		})
-		return s.measure("events", &measure.Job{Name: "record", PerSample: 8, Burst: 8, Do: record, Settle: s.finish, Allocs: true},
-			jobToEnd("record_to_host", nil, 8, record, func() error { return there.Wait(ctx) }),
-			jobToEnd("there_and_back", nil, 8, handOver, s.finish))
+		}
+		return s.measure("events", &measure.Job{Name: "record", PerSample: 8, Burst: 8, Op: record, Settle: s.finish, Allocs: true},
+			&measure.Job{Name: "record_to_host", Burst: 8, Submit: record, Finish: func() error { return there.Wait(ctx) }},
+			&measure.Job{Name: "there_and_back", Burst: 8, Submit: handOver, Finish: s.finish})
 	}, reprise.WithQueues(2))
 }
 
@@ -167,24 +167,23 @@ func measureTransfer(s *session) error {
 		}
 		q, ctx, data := s.queue(), s.ctx, make([]byte, t.size)
 		jobs := []*measure.Job{
-			{Name: "write", Do: measure.Repeat(func() error { return errors.Join(q.Write(ctx, b, 0, data), q.Wait(ctx)) })},
-			{Name: "read", Do: measure.Repeat(func() error { return q.Read(ctx, b, 0, data) })},
+			{Name: "write", Op: func() error { return errors.Join(q.Write(ctx, b, 0, data), q.Wait(ctx)) }},
+			{Name: "read", Op: func() error { return q.Read(ctx, b, 0, data) }},
 		}
 		h, err := s.dev.NewHostBuffer(reprise.HostBufferConfig{Size: t.size, Strict: true, Name: "transfer"})
 		switch {
 		case err == nil:
 			jobs = append(jobs,
-				&measure.Job{Name: "write_pinned", Do: measure.Repeat(func() error { return q.WriteFrom(ctx, b, 0, h, 0, t.size) })},
-				&measure.Job{Name: "read_pinned", Do: measure.Repeat(func() error { return q.ReadTo(ctx, b, 0, h, 0, t.size) })})
+				&measure.Job{Name: "write_pinned", Op: func() error { return q.WriteFrom(ctx, b, 0, h, 0, t.size) }},
+				&measure.Job{Name: "read_pinned", Op: func() error { return q.ReadTo(ctx, b, 0, h, 0, t.size) }})
 		case errors.Is(err, dispatch.ErrRemoteChip):
 			h, unreachable = nil, err
 		default:
 			return err
 		}
-		base := []*measure.Baseline{measure.MemcpySame(t.size, 1)}
 		for _, j := range jobs {
 			j.Params = report.Params("memory", t.kind.String(), "bytes", t.size, "page", t.page)
-			j.PerSample, j.Burst, j.Against, j.Bytes = 1, t.burst, base, float64(t.size)
+			j.Burst, j.Copy, j.Bytes = t.burst, true, float64(t.size)
 		}
 		if err := s.measure("transfer", jobs...); err != nil {
 			return err

@@ -28,34 +28,20 @@ const (
 type opsBench struct {
 	*session
 	device string
-	dev    *reprise.Device
 	ops    *ops.Device
-	work   func() Work // nil unless this process emulates the device
-	clock  bool
 	stamps *stamps
 }
 
 func measureOps(s *session) error {
-	var err error
-	if s.config.Emulated != nil {
-		err = s.emulate(s.config.Emulated, 1, func(chips []emulated) error {
-			return (&opsBench{session: s, dev: chips[0].Device, work: chips[0].Work}).measureAll()
-		})
-	} else {
-		err = s.with(func() error { return (&opsBench{session: s, dev: s.dev, clock: true}).measureAll() }, patient)
-	}
-	if err != nil {
+	if err := s.with(func() error { return (&opsBench{session: s}).measureAll() }, patient); err != nil {
 		return err
 	}
-	return s.against(func(a *Against) error {
-		return (&opsBench{session: s, device: a.Name, dev: s.dev, clock: !a.Emulated}).measureAll()
-	}, patient)
+	return s.against(func(a *Against) error { return (&opsBench{session: s, device: a.Name}).measureAll() }, patient)
 }
 
 var square = []int{512, 512}
 
 func (b *opsBench) measureAll() (err error) {
-	b.report.Arch = b.dev.Arch().String()
 	b.stamps, b.ops = newStamps(b.ctx, b.dev), ops.New(b.dev)
 	defer func() { err = errors.Join(err, b.ops.Release(b.ctx)) }()
 	long := false
@@ -206,27 +192,28 @@ func (b *opsBench) measure(o *report.Operation, run func() error) error {
 	if err := errors.Join(run(), b.ops.Wait(b.ctx)); err != nil {
 		return err
 	}
-	work := b.work
-	if work == nil {
-		work = func() Work { return Work{} }
+	executedBy := func() uint64 {
+		if b.card == nil {
+			return 0
+		}
+		return executed.of(b.card)
 	}
 	clocks, elapsed, instructions := math.Inf(1), math.Inf(1), math.Inf(1)
 	begin := time.Now()
 	for i := 0; i < b.config.Rounds && (i == 0 || time.Since(begin) < longRun); i++ {
-		done, start := work(), time.Now()
+		before, start := executedBy(), time.Now()
 		from, to, err := b.stamps.around(run)
 		if err != nil {
 			return err
 		}
 		elapsed = min(elapsed, float64(time.Since(start)))
-		instructions = min(instructions, float64(work().Instructions-done.Instructions))
+		instructions = min(instructions, float64(executedBy()-before))
 		clocks = min(clocks, float64(to-from))
 	}
 	o.ElapsedNs = elapsed
-	if b.work != nil {
+	if b.card != nil { // whose clock means little
 		o.Instructions = &instructions
-	}
-	if b.clock {
+	} else {
 		o.Clocks = &clocks
 		if o.Products > 0 {
 			per := o.Products / clocks

@@ -92,11 +92,10 @@ func (s *session) submitReplay(t *reprise.Trace, programs int) error {
 	part := t.Parts()[0]
 	job := &measure.Job{
 		Name: "submit", Params: report.Params("programs", programs), Do: s.replay(t), PerSample: per, Burst: burst, Settle: s.finish,
-		Against: []*measure.Baseline{measure.MemcpySame(part.ReplayBytes, per)},
-		Bytes:   float64(part.ReplayBytes), Commands: float64(part.ReplayCommands), Allocs: true, Peers: replayPeers(),
+		Copy: true, Bytes: float64(part.ReplayBytes), Commands: float64(part.ReplayCommands), Allocs: true, Peers: replayPeers(),
 	}
 	if nt := measure.NonTemporal(); nt != nil {
-		job.Against = append(job.Against, nt)
+		job.Against = []*measure.Baseline{nt}
 	}
 	if err := s.measure("replay", job); err != nil {
 		return err
@@ -108,7 +107,8 @@ func (s *session) submitReplay(t *reprise.Trace, programs int) error {
 }
 
 func (s *session) replayToEnd(t *reprise.Trace, programs int) error {
-	return s.measure("replay", jobToEnd("to_end", report.Params("programs", programs), fewReplays(programs), s.replay(t), s.finish))
+	return s.measure("replay", &measure.Job{Name: "to_end", Params: report.Params("programs", programs), Burst: fewReplays(programs),
+		Submit: func() error { return t.Replay(s.ctx) }, Finish: s.finish})
 }
 
 func fewReplays(programs int) int { return max(1, min(4, 32/programs)) }
@@ -271,7 +271,7 @@ func (s *session) breakdown() error {
 		kinds = append(kinds, probe.Scheduler, probe.Faults, probe.Functions)
 	}
 	m := s.config.machine()
-	if !s.config.EBPF && m.Missing(probe.BPF) != nil {
+	if !s.config.EBPF && m(probe.BPF) != nil {
 		return nil
 	}
 	return s.withProbe(func() error {
@@ -390,7 +390,7 @@ func (w *watched) sum(costs []probe.Cost) *report.Breakdown {
 	b.Stages = []report.StageCost{w.stage("submit", submit, own), w.stage("wait", w.waits, all...)}
 	if w.counted {
 		b.Stages[0].Instructions = w.each(float64(w.instructions))
-	} else if err := w.config.Machine.Missing(probe.Counters); err != nil {
+	} else if err := w.config.Machine(probe.Counters); err != nil {
 		b.LeftOut = append(slices.Clone(b.LeftOut), probe.LeftOut{Probe: "instructions", Why: err.Error()})
 	}
 	b.Jitter = w.jitter(own)
@@ -489,7 +489,7 @@ func (m *marker) mark(id string, j *measure.Job, times int) (err error) {
 	done := report.Marked{Figure: id, Done: times}
 	for range times {
 		m.marked++
-		if err := j.Submit(1); err != nil {
+		if err := j.Submit(); err != nil {
 			return err
 		}
 		probe.MarkSubmitted(m.marked)

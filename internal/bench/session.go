@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -24,12 +23,14 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild bench
 
-type family struct {
-	name, about string
+// Family is a group of figures.
+type Family struct {
+	Name, About string
 	device      uses
 	run         func(*session) error
 }
@@ -42,7 +43,7 @@ const (
 	probeTarget
 )
 
-var families = [...]family{
+var families = []Family{
 	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
 	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
 	{"capture", "recording a trace and writing it to DRAM", probeTarget, measureCapture},
@@ -62,17 +63,8 @@ var families = [...]family{
 	{Summarized, "by itself: a table of what users feel, beside what it takes others and what it should take", opensOwn, measureSummary},
 }
 
-// Family describes a group of figures.
-type Family struct{ Name, About string }
-
 // Families returns the families in running order.
-func Families() []Family {
-	var out []Family
-	for _, f := range families {
-		out = append(out, Family{f.name, f.about})
-	}
-	return out
-}
+func Families() []Family { return slices.Clone(families) }
 
 // Run runs the selected measurements and returns their report.
 func Run(ctx context.Context, c Config) (*report.Report, error) {
@@ -108,9 +100,9 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 	}
 	for _, f := range picked {
 		if err := f.measure(s); err != nil {
-			return nil, fmt.Errorf("bench: %s: %w", f.name, err)
+			return nil, fmt.Errorf("bench: %s: %w", f.Name, err)
 		}
-		if f.name == "replay" {
+		if f.Name == "replay" {
 			if err := s.breakdown(); err != nil {
 				return nil, fmt.Errorf("bench: replays under eBPF: %w", err)
 			}
@@ -119,29 +111,25 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 	return s.report, nil
 }
 
-func pick(names []string) ([]family, error) {
+func pick(names []string) ([]Family, error) {
 	if len(names) == 0 {
-		return slices.DeleteFunc(slices.Clone(families[:]), func(f family) bool { return f.name == Summarized }), nil
+		return slices.DeleteFunc(Families(), func(f Family) bool { return f.Name == Summarized }), nil
 	}
 	if len(names) > 1 && slices.Contains(names, Summarized) {
 		return nil, fmt.Errorf("bench: %q: %w of several: it is measured by itself", Summarized, ErrFamily)
 	}
-	var out []family
+	var out []Family
 	for _, n := range names {
-		i := slices.IndexFunc(families[:], func(f family) bool { return f.name == n })
+		i := slices.IndexFunc(families, func(f Family) bool { return f.Name == n })
 		if i < 0 {
-			var have []string
-			for _, f := range families {
-				have = append(have, f.name)
-			}
-			return nil, fmt.Errorf("bench: %q: %w: have %s", n, ErrFamily, strings.Join(have, ", "))
+			return nil, fmt.Errorf("bench: %q: %w", n, ErrFamily)
 		}
 		out = append(out, families[i])
 	}
 	return out, nil
 }
 
-func (f family) measure(s *session) error {
+func (f Family) measure(s *session) error {
 	switch run := func() error { return f.run(s) }; f.device {
 	case target:
 		return s.with(run)
@@ -197,16 +185,14 @@ type Config struct {
 	// ProbeTarget, or else Target, is for the host's cost of a submission. Give sim.Awake: waking
 	// an emulated device takes a system call.
 	ProbeTarget kmd.Target
-	// CountTarget is for counting instructions: Executed returns those of its first queue's
-	// prefetcher, dispatcher and subordinate, without polling rounds.
-	CountTarget kmd.Target
-	Executed    func() [3]uint64
+	// CountTarget is for counting the instructions of its first queue's cores.
+	CountTarget *sim.Card
 	// Demo runs a whole network, for the summary.
 	Demo func(context.Context, kmd.Target) error
-	// Emulated makes a device like Target that this process emulates.
-	Emulated func() Emulated
-	// Parallel is Emulated with tiles that execute in parallel.
-	Parallel func() Emulated
+	// Emulated makes a device like Target that this process emulates, for one opening.
+	Emulated func() *sim.Card
+	// Parallel is such a device with tiles that execute in parallel.
+	Parallel kmd.Target
 	Mesh     mesh.Machine
 	Against  *Against
 	// Machine says which kernel features may be used; nil means [probe.Detect].
@@ -228,20 +214,10 @@ const Summarized = "summary"
 // ErrFamily is the error of unknown families.
 var ErrFamily = errors.New("there is no such family of measurements")
 
-// Emulated is a device that this process emulates.
-type Emulated struct {
-	Target kmd.Target  // for one opening
-	Work   func() Work // since it was opened
-}
-
-// Work counts what an emulated device has done.
-type Work struct{ Instructions, NoCBytes uint64 }
-
 // Against is a device to compare with the target.
 type Against struct {
-	Target   kmd.Target
-	Name     string
-	Emulated bool // by this project, so that clocks aren't reported
+	Target kmd.Target
+	Name   string
 }
 
 const clockAttempts = 3
@@ -252,6 +228,7 @@ type session struct {
 	config Config
 	runner measure.Runner
 	dev    *reprise.Device // nil for families that need none
+	card   *sim.Card       // dev, if this process emulates it
 	report *report.Report
 	marker *marker
 }
@@ -288,7 +265,8 @@ func (s *session) open(t kmd.Target, do func() error, opts ...reprise.Option) (e
 		return err
 	}
 	s.report.Arch = s.dev.Arch().String()
-	defer func() { err = errors.Join(err, s.dev.Close(s.ctx)); s.dev = nil }()
+	s.card, _ = t.(*sim.Card)
+	defer func() { err = errors.Join(err, s.dev.Close(s.ctx)); s.dev, s.card = nil, nil }()
 	runtime.GC() // so that earlier garbage isn't collected during the measurement
 	return do()
 }
@@ -368,12 +346,6 @@ func (s *session) replay(t *reprise.Trace) func(n int) error {
 		}
 		return nil
 	}
-}
-
-// jobToEnd measures an operation up to the return of the wait for its end.
-func jobToEnd(name string, params []report.Param, burst int, op func(int) error, finish func() error) *measure.Job {
-	return &measure.Job{Name: name, Params: params, Burst: burst, Submit: op, Finish: finish,
-		Do: measure.Repeat(func() error { return errors.Join(op(1), finish()) })}
 }
 
 // measureTimes also measures processor time. sample gets the clock and its least sensible duration.

@@ -27,12 +27,12 @@ func (s *session) executed(x *reprise.Executable) (each, one [3]float64, err err
 			var before [3]uint64
 			for range 2 { // the second is warm
 				err := s.finish()
-				before = s.config.Executed()
+				before = s.config.CountTarget.Chip().QueueExecuted()
 				if err := errors.Join(err, t.Replay(s.ctx)); err != nil {
 					return err
 				}
 			}
-			for k, v := range s.config.Executed() {
+			for k, v := range s.config.CountTarget.Chip().QueueExecuted() {
 				n[i][k] = float64(v - before[k])
 			}
 			return nil
@@ -220,7 +220,7 @@ func summarizeEmulator(s *session) error {
 		less workload // for Config.Against
 		whole
 	}{{workload: busyWorkers(1)}, {}}
-	err := s.emulate(s.config.Emulated, 1, func(chips []emulated) error {
+	err := s.emulate(1, func(chips []emulated) error {
 		s.report.Arch = chips[0].Arch().String()
 		works[1].workload = busyWorkers(chips[0].workers())
 		for i := range works {
@@ -275,11 +275,11 @@ func (s *session) count(c emulated, w workload) (n uint64, err error) {
 	}
 	run := runToEnd(s.ctx, c.Device, x)
 	for range 2 {
-		before := c.Work().Instructions
+		before := executed.of(c.card)
 		if err := run(); err != nil {
 			return 0, err
 		}
-		n = c.Work().Instructions - before
+		n = executed.of(c.card) - before
 	}
 	return n, x.Release(s.ctx)
 }
@@ -328,18 +328,17 @@ func summarizeProcessors(s *session) error {
 		missing(rows, "there is one processor")
 		return nil
 	}
-	return s.emulate(s.config.Parallel, 1, func(chips []emulated) error {
-		d := chips[0].Device
-		w := busyWorkers(chips[0].workers())
+	return s.open(s.config.Parallel, func() error {
+		w := busyWorkers(s.queue().Workers().Size())
 		w.pages *= 40 // so that the launch counts for little
-		x, err := w.load(s, d)
+		x, err := w.load(s, s.dev)
 		if err != nil {
 			return err
 		}
-		if err := s.speedUp(rows[0], "instructions", runToEnd(s.ctx, d, x)); err != nil {
+		if err := s.speedUp(rows[0], "instructions", runToEnd(s.ctx, s.dev, x)); err != nil {
 			return err
 		}
-		b := &opsBench{session: s, dev: d, ops: ops.New(d)}
+		b := &opsBench{session: s, ops: ops.New(s.dev)}
 		defer b.ops.Release(s.ctx)
 		in, err := b.random(0, square, square, square)
 		if err != nil {

@@ -13,12 +13,11 @@ import (
 func TestSummaryOfAll(t *testing.T) {
 	m := sim.N300()
 	defer m.Close()
-	count := sim.Wormhole(sim.Synchronous(), sim.Seed(1))
 	r := runFamily(t, Summarized, Config{
 		Target: sim.Wormhole(), Mesh: mesh.Cards(m.Cards()...),
-		CountTarget: count, Executed: func() [3]uint64 { return count.Chip().QueueExecuted() },
-		Emulated: func() Emulated { return emulatedBy(sim.Wormhole()) },
-		Parallel: func() Emulated { return emulatedBy(sim.Wormhole(sim.Parallel())) },
+		CountTarget: sim.Wormhole(sim.Synchronous(), sim.Seed(1)),
+		Emulated:    func() *sim.Card { return sim.Wormhole() },
+		Parallel:    sim.Wormhole(sim.Parallel()),
 	})
 	for _, row := range r.Summary {
 		if row.Now == nil && row.Missing != "this program has no network" {
@@ -28,8 +27,4 @@ func TestSummaryOfAll(t *testing.T) {
 			t.Errorf("%s: %v", row.What, row.Now)
 		}
 	}
-}
-
-func emulatedBy(card *sim.Card) Emulated {
-	return Emulated{Target: card, Work: func() Work { return Work(card.Chip().Work()) }}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 // pace sets how a wait polls; see [reprise.WithPace].
@@ -151,9 +152,7 @@ func ofCI(s shape, common, worst float64) []report.Peer {
 	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": common, "worst": worst}[s.name]}}
 }
 
-func enqueuePeers(s shape) []report.Peer  { return ofCI(s, 15_200, 16_700) }
-func capturePeers(s shape) []report.Peer  { return ofCI(s, 57_600, 54_300) }
-func argumentPeers(s shape) []report.Peer { return ofCI(s, 130_000, 536_000) }
+func capturePeers(s shape) []report.Peer { return ofCI(s, 57_600, 54_300) }
 
 func allocatorPeers(live int) []report.Peer {
 	ns := map[int]float64{10: 150, 1_000: 300, 100_000: 13_550}[live]
@@ -207,7 +206,7 @@ func measureEmulator(s *session) error {
 		s.leaveOut("emulator", "", notEmulated)
 		return nil
 	}
-	err := s.emulate(s.config.Emulated, 1, func(chips []emulated) error {
+	err := s.emulate(1, func(chips []emulated) error {
 		s.report.Arch = chips[0].Arch().String()
 		if err := s.measureIdle(); err != nil {
 			return err
@@ -220,7 +219,7 @@ func measureEmulator(s *session) error {
 		return errors.Join(s.measurePages(chips, 64), s.measurePages(chips, 8<<10))
 	})
 	for n := 1; err == nil && n <= max(2, min(2*runtime.NumCPU(), 32)); n *= 2 {
-		err = s.emulate(s.config.Emulated, n, func(chips []emulated) error {
+		err = s.emulate(n, func(chips []emulated) error {
 			return s.measureWork(chips, busyWorkers(chips[0].workers()), executed, report.Params("chips", n))
 		})
 	}
@@ -229,12 +228,12 @@ func measureEmulator(s *session) error {
 
 type counter struct {
 	name, unit string
-	of         func(Work) uint64
+	of         func(*sim.Card) uint64
 }
 
 var (
-	executed   = counter{"instruction", "instructions", func(w Work) uint64 { return w.Instructions }}
-	bytesMoved = counter{"noc_byte", "bytes", func(w Work) uint64 { return w.NoCBytes }}
+	executed   = counter{"instruction", "instructions", func(c *sim.Card) uint64 { return c.Chip().Work().Instructions }}
+	bytesMoved = counter{"noc_byte", "bytes", func(c *sim.Card) uint64 { return c.Chip().Work().NoCBytes }}
 )
 
 func (s *session) measurePages(chips []emulated, page int) error {
@@ -254,7 +253,7 @@ func (s *session) measureWork(chips []emulated, w workload, of counter, params [
 	}
 	count := func() (n uint64) {
 		for _, c := range chips {
-			n += of.of(c.Work())
+			n += of.of(c.card)
 		}
 		return n
 	}
@@ -294,13 +293,13 @@ func (s *session) measureIdle() error {
 }
 
 type emulated struct {
-	Emulated
+	card *sim.Card
 	*reprise.Device
 }
 
 func (c emulated) workers() int { return c.Queue(0).Workers().Size() }
 
-func (s *session) emulate(open func() Emulated, n int, do func([]emulated) error) (err error) {
+func (s *session) emulate(n int, do func([]emulated) error) (err error) {
 	var chips []emulated
 	defer func() {
 		for _, c := range chips {
@@ -308,8 +307,8 @@ func (s *session) emulate(open func() Emulated, n int, do func([]emulated) error
 		}
 	}()
 	for range n {
-		c := emulated{Emulated: open()}
-		if c.Device, err = reprise.Open(s.ctx, c.Target); err != nil {
+		c := emulated{card: s.config.Emulated()}
+		if c.Device, err = reprise.Open(s.ctx, c.card); err != nil {
 			return err
 		}
 		chips = append(chips, c)

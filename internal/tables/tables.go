@@ -2,6 +2,7 @@
 package tables
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -67,6 +68,31 @@ func (t *Table) Row(cells ...any) {
 		}
 	}
 	t.rows = append(t.rows, row)
+}
+
+// Text is output for people: lines, and tables that fit the reader's terminal.
+type Text struct {
+	*bufio.Writer
+	width int
+}
+
+// Print writes a text. It returns the first error of writing.
+func Print(w io.Writer, text func(Text)) error {
+	t := Text{bufio.NewWriter(w), Width(w)}
+	text(t)
+	return t.Flush()
+}
+
+// F formats as [fmt.Printf] does.
+func (t Text) F(format string, args ...any) { fmt.Fprintf(t, format, args...) }
+
+// Table returns a table, without a head if no cells are given.
+func (t Text) Table(head ...any) *Table {
+	table := New(t, t.width)
+	if len(head) > 0 {
+		table.Head(head...)
+	}
+	return table
 }
 
 type column struct {

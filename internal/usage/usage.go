@@ -121,6 +121,9 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
+// MarshalText returns the name.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
 func (k Kind) valid() bool { return k < numKinds && kindNames[k] != "" }
 
 // Value is in bytes over all banks. DRAM and Trace may share their capacity.
@@ -133,37 +136,37 @@ type Value struct {
 
 // Long text is cut.
 type Device struct {
-	Name     string // as opened: a device node, "emulated blackhole 0"
-	PCI      string // address, "0000:01:00.0"
-	Serial   string // of the board; "" if unknown
-	Arch     string // "blackhole"
-	NUMANode int    // negative if unknown
-	Emulated bool   // private to the process
+	Name     string `json:"name"`             // as opened: a device node, "emulated blackhole 0"
+	PCI      string `json:"pci,omitempty"`    // address, "0000:01:00.0"
+	Serial   string `json:"serial,omitempty"` // of the board; "" if unknown
+	Arch     string `json:"arch,omitempty"`   // "blackhole"
+	NUMANode int    `json:"-"`                // negative if unknown
+	Emulated bool   `json:"emulated"`         // private to the process
 }
 
 // Entry is the contents of a log.
 type Entry struct {
-	PID       int    // in the process's own namespace
-	Start     uint64 // of the process, in ticks since boot; 0 is unknown
-	Namespace uint64 // inode of the namespace of PID; 0 is unknown
-	Opened    time.Time
-	Command   string
-	Device    Device
-	Memory    []Record // of each kind that the device has, by Kind
-	Activity  Activity // zero until sampled
-	Queues    []QueueActivity
+	PID       int             `json:"pid"` // in the process's own namespace
+	Start     uint64          `json:"-"`   // of the process, in ticks since boot; 0 is unknown
+	Namespace uint64          `json:"-"`   // inode of the namespace of PID; 0 is unknown
+	Opened    time.Time       `json:"opened"`
+	Command   string          `json:"command"`
+	Device    Device          `json:"-"`
+	Memory    []Record        `json:"memory"` // of each kind that the device has, by Kind
+	Activity  Activity        `json:"-"`      // zero until sampled
+	Queues    []QueueActivity `json:"queues,omitempty"`
 
-	Path    string
-	UID     int  // owner of the file, by the system
-	Foreign bool // PID belongs to another namespace
+	Path    string `json:"log"`
+	UID     int    `json:"uid"`                   // owner of the file, by the system
+	Foreign bool   `json:"foreign_pid,omitempty"` // PID belongs to another namespace
 }
 
 // Record is one kind's memory.
 type Record struct {
-	Kind Kind
+	Kind Kind `json:"kind"`
 	Value
-	Updates uint64
-	Torn    bool // the writer was inside an update during the whole read: the numbers may be of different ones
+	Updates uint64 `json:"updates"`
+	Torn    bool   `json:"torn,omitempty"` // the writer was inside an update during the whole read: the numbers may be of different ones
 }
 
 // Decode decodes the untrusted bytes of a log. The error wraps [ErrFormat].

@@ -45,13 +45,14 @@ type Cache struct {
 
 // A Kernel is the file of one kernel for one processor.
 type Kernel struct {
-	Path string // of the ELF file
-	Name string // as tt-metal calls it; the folder's outside of a cache
-	Hash string // of its arguments and defines; empty outside of a cache
+	Path string `json:"file"`           // of the ELF file
+	Name string `json:"name"`           // as tt-metal calls it; the folder's outside of a cache
+	Hash string `json:"hash,omitempty"` // of its arguments and defines; empty outside of a cache
 	// Build is tt-metal's build key, Commit the hash of its sources; empty if not in the path.
-	Build, Commit string
+	Build  string `json:"build,omitempty"`
+	Commit string `json:"commit,omitempty"`
 	// Processor is by the file's name.
-	Processor chip.Processor
+	Processor chip.Processor `json:"-"`
 }
 
 // Load's errors are those of [kernels.LoadMetal] and of package io/fs.

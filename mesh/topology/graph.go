@@ -18,19 +18,19 @@ type Graph struct {
 type Chip struct {
 	// Name is the PCI address, or "0000:01:00.0/eth8" for the remote chip at channel 8 of another
 	// one.
-	Name     string
-	PCI      string
-	Node     string
-	Serial   string       // of the board: 16 hexadecimal digits, or the part that the other end of a link knows
-	ASIC     string       // unique in a machine
-	Location int          // of the chip on its board, where the firmware reports it
-	Place    remote.Place // in Wormhole's Ethernet firmware
+	Name     string       `json:"name"`
+	PCI      string       `json:"pci,omitempty"`
+	Node     string       `json:"node,omitempty"`
+	Serial   string       `json:"serial,omitempty"` // of the board: 16 hexadecimal digits, or the part that the other end of a link knows
+	ASIC     string       `json:"asic,omitempty"`   // unique in a machine
+	Location int          `json:"location"`         // of the chip on its board, where the firmware reports it
+	Place    remote.Place `json:"-"`                // in Wormhole's Ethernet firmware
 	// Gateway is the channel of another chip that leads to a remote chip; nil with a PCI interface.
-	Gateway *End
-	Ports   []Port
+	Gateway *End   `json:"behind,omitempty"`
+	Ports   []Port `json:"-"`
 	// Problem is why the chip's links could not be read, or nil. It wraps remote.ErrUnreachable,
 	// remote.ErrNoAnswer or an error of package kmd.
-	Problem error
+	Problem error `json:"-"`
 }
 
 // End is an Ethernet channel of a chip of a Graph.

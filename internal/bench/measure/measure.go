@@ -69,18 +69,20 @@ func (r *Runner) Baselines(ctx context.Context) (out []*report.Figure, err error
 type Job struct {
 	Name   string
 	Params []report.Param
-	// Do runs the operation n times.
+	// Op is the operation, which takes at least a microsecond.
+	Op func() error
+	// Do replaces Op: it runs the operation n times.
 	Do func(n int) error
-	// Sample replaces Do: it runs the operation once and returns its time in ns.
+	// Sample replaces Op: it runs the operation once and returns its time in ns.
 	Sample func() (ns float64, err error)
-	// Submit and Finish are the halves of an awaited operation; nil for others.
-	Submit func(n int) error
-	Finish func() error
+	// Submit and Finish replace Op: they are the halves of an awaited operation.
+	Submit, Finish func() error
 	// PerSample are operations in a sample, Burst samples in a round; 0 means 1.
 	PerSample, Burst int
 	// Settle brings the device to rest between rounds, unmeasured.
 	Settle  func() error
 	Against []*Baseline
+	Copy    bool // against a copy of Bytes too
 
 	Bytes, Commands float64 // of one operation; 0 if unknown
 	Allocs          bool
@@ -95,16 +97,20 @@ func (j *Job) settle() error {
 	return j.Settle()
 }
 
-// Repeat makes a [Job.Do] of an operation that takes at least a microsecond.
-func Repeat(op func() error) func(int) error {
-	return func(n int) error {
-		for range n {
-			if err := op(); err != nil {
-				return err
-			}
-		}
-		return nil
+func (j *Job) do(n int) error {
+	if j.Do != nil {
+		return j.Do(n)
 	}
+	op := j.Op
+	if op == nil {
+		op = func() error { return errors.Join(j.Submit(), j.Finish()) }
+	}
+	for range n {
+		if err := op(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Runner measures jobs.
@@ -119,9 +125,13 @@ type Runner struct {
 // Measure runs a job.
 func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Figure, error) {
 	j.PerSample, j.Burst = cmp.Or(j.PerSample, 1), cmp.Or(j.Burst, 1)
+	against := j.Against
+	if j.Copy {
+		against = append([]*Baseline{memcpySame(int(j.Bytes), j.PerSample)}, against...)
+	}
 	own := NewSeries()
-	bases := make([]*Series, len(j.Against))
-	ratios := make([][]float64, len(j.Against))
+	bases := make([]*Series, len(against))
+	ratios := make([][]float64, len(against))
 	for i := range bases {
 		bases[i] = NewSeries()
 	}
@@ -138,7 +148,7 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 		if err := r.round(j, own); err != nil {
 			return nil, err
 		}
-		for i, b := range j.Against {
+		for i, b := range against {
 			for range j.Burst {
 				start := Ticks()
 				b.op(b.per)
@@ -169,7 +179,7 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 	if len(clocks) > 1 {
 		f.AIClock = &report.AIClock{Before: clocks[0], During: clocks[len(clocks)/2], After: clocks[len(clocks)-1]}
 	}
-	for i, b := range j.Against {
+	for i, b := range against {
 		base := report.Figure{}
 		bases[i].Fill(&base)
 		if len(ratios[i]) > 0 {
@@ -181,7 +191,7 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 	}
 	f.Bytes, f.Commands = known(j.Bytes), known(j.Commands)
 	if j.Allocs {
-		n, err := Allocations(32, j.settle, func() error { return j.Do(1) })
+		n, err := Allocations(32, j.settle, func() error { return j.do(1) })
 		if err := errors.Join(err, j.settle()); err != nil {
 			return nil, err
 		}
@@ -222,7 +232,7 @@ func (r *Runner) round(j *Job, s *Series) error {
 			continue
 		}
 		start := Ticks()
-		err := j.Do(j.PerSample)
+		err := j.do(j.PerSample)
 		end := Ticks()
 		if err != nil {
 			return err
@@ -340,8 +350,8 @@ func Memcpy(name string, n int, ring []byte) *Baseline {
 	}}
 }
 
-// MemcpySame copies the bytes of an operation, per times in a sample.
-func MemcpySame(bytes, per int) *Baseline {
+// memcpySame copies the bytes of an operation, per times in a sample.
+func memcpySame(bytes, per int) *Baseline {
 	b := Memcpy(report.MemcpySame, bytes, make([]byte, max(12<<20, min(4*bytes, bytes+12<<20))))
 	b.per = per
 	return b

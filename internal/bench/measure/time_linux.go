@@ -1,10 +1,10 @@
 package measure
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"strconv"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,50 +28,28 @@ func TreeTime() (time.Duration, bool) {
 		return 0, false
 	}
 	own += time.Duration(ended.Utime.Nano() + ended.Stime.Nano())
-	for _, pid := range children(os.Getpid()) {
-		own += taskTime(pid)
-	}
-	return own, true
+	return own + childrenTime(), true
 }
 
-func children(pid int) (list []int) {
-	all, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	for _, e := range all {
-		child, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		// The name in parentheses may have any characters; state and parent follow it.
-		_, rest, ok := bytes.Cut(stat[bytes.LastIndexByte(stat, ')'):], []byte(" "))
-		if fields := bytes.Fields(rest); ok && len(fields) > 1 && string(fields[1]) == strconv.Itoa(pid) {
-			list = append(list, child)
+// childrenTime is of children that run; the kernel adds up those of ended ones.
+func childrenTime() (sum time.Duration) {
+	read := func(pattern string, each func(text string)) {
+		files, _ := filepath.Glob(pattern)
+		for _, name := range files {
+			if b, err := os.ReadFile(name); err == nil { // otherwise the task has ended
+				each(string(b))
+			}
 		}
 	}
-	return list
-}
-
-func taskTime(pid int) (sum time.Duration) {
-	dir := fmt.Sprintf("/proc/%d/task", pid)
-	tasks, err := os.ReadDir(dir)
-	if err != nil {
-		return 0
-	}
-	for _, t := range tasks {
-		stat, err := os.ReadFile(dir + "/" + t.Name() + "/schedstat")
-		if err != nil {
-			continue
+	read("/proc/self/task/*/children", func(pids string) {
+		for _, pid := range strings.Fields(pids) {
+			read("/proc/"+pid+"/task/*/schedstat", func(text string) {
+				var ns time.Duration
+				if _, err := fmt.Sscan(text, &ns); err == nil {
+					sum += ns
+				}
+			})
 		}
-		first, _, _ := bytes.Cut(stat, []byte(" "))
-		if ns, err := strconv.ParseInt(string(first), 10, 64); err == nil {
-			sum += time.Duration(ns)
-		}
-	}
+	})
 	return sum
 }

@@ -4,11 +4,12 @@
 package probe
 
 import (
-	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // The programs are C in bpf/. Their compiled form is committed, so that building needs no clang.
 //go:generate clang -O2 -g -Wall -Werror -mcpu=v2 -target bpfel -fno-ident -fdebug-compilation-dir . -c bpf/probe.bpf.c -o bpf_bpfel.o
 //go:generate llvm-strip -g bpf_bpfel.o
-//go:generate go run names_gen.go
+//go:generate go test . -run TestNames -update
 
 // Config says what to watch.
 type Config struct {
@@ -69,11 +70,8 @@ const (
 	Counters       Feature = "hardware counters" // of instructions
 )
 
-// Machine says which features are available.
-type Machine interface {
-	// Missing returns nil, or what is missing and how to get it.
-	Missing(Feature) error
-}
+// Machine returns nil for an available feature, or else what is missing and how to get it.
+type Machine func(Feature) error
 
 // Kind is something to measure.
 type Kind string
@@ -145,7 +143,7 @@ func choose(m Machine, k Kind) (out []way, err error) {
 
 func lacking(m Machine, w way) (Feature, error) {
 	for _, f := range w.needs {
-		if err := m.Missing(f); err != nil {
+		if err := m(f); err != nil {
 			return f, err
 		}
 	}
@@ -181,7 +179,11 @@ type Thread struct {
 	Name  string `json:"name,omitempty"`
 	Stage int    `json:"stage"`
 	Calls []Call `json:"calls,omitempty"`
+	Activity
+}
 
+// Activity is what a thread did besides its calls (struct activity of bpf/probe.bpf.c).
+type Activity struct {
 	// On is the time on processors, Off the time off them, of which Ready was spent waiting for
 	// one.
 	On    time.Duration `json:"on_ns"`
@@ -195,7 +197,7 @@ type Thread struct {
 	Major  uint64    `json:"major_faults"`
 }
 
-// Durations is a distribution of durations.
+// Durations is a distribution of durations (struct durations of bpf/probe.bpf.c).
 type Durations struct {
 	Count uint64        `json:"count"`
 	Total time.Duration `json:"total_ns"`
@@ -236,6 +238,11 @@ type Call struct {
 	// Device and Command are an ioctl's.
 	Device  string `json:"device,omitempty"`
 	Command string `json:"command,omitempty"`
+	CallTimes
+}
+
+// CallTimes are of calls of one kind (struct call of bpf/probe.bpf.c).
+type CallTimes struct {
 	// Errors counts failed calls, Off their time off the processor.
 	Errors uint64        `json:"errors"`
 	Off    time.Duration `json:"off_ns"`
@@ -387,13 +394,28 @@ func sortCalls(c []Call) {
 }
 
 // driverFunctions may wait (tt-kmd's chardev.c and memory.c).
-var driverFunctions = map[string]bool{
-	"tt_cdev_ioctl": true, "tt_cdev_mmap": true, "tt_cdev_open": true, "tt_cdev_release": true,
-	"ioctl_pin_pages": true, "ioctl_unpin_pages": true, "ioctl_allocate_tlb": true, "ioctl_free_tlb": true,
-	"ioctl_configure_tlb": true, "ioctl_allocate_dma_buf": true, "ioctl_free_dma_buf": true, "ioctl_query_mappings": true,
-	"ioctl_lock_ctl": true, "ioctl_reset_device": true, "ioctl_set_power_state": true,
-	"tenstorrent_set_aggregated_power_state": true,
+var driverFunctions = []string{
+	"tt_cdev_ioctl", "tt_cdev_mmap", "tt_cdev_open", "tt_cdev_release",
+	"ioctl_pin_pages", "ioctl_unpin_pages", "ioctl_allocate_tlb", "ioctl_free_tlb",
+	"ioctl_configure_tlb", "ioctl_allocate_dma_buf", "ioctl_free_dma_buf", "ioctl_query_mappings",
+	"ioctl_lock_ctl", "ioctl_reset_device", "ioctl_set_power_state",
+	"tenstorrent_set_aggregated_power_state",
 }
+
+// Counter counts the instructions that the calling thread executes in user mode.
+type Counter struct{ f *os.File }
+
+// Read returns the count so far.
+func (c *Counter) Read() (uint64, error) {
+	var b [8]byte
+	if _, err := c.f.Read(b[:]); err != nil {
+		return 0, fmt.Errorf("probe: count instructions: %w", err)
+	}
+	return binary.NativeEndian.Uint64(b[:]), nil
+}
+
+// Close releases the counter.
+func (c *Counter) Close() error { return c.f.Close() }
 
 // Markers are functions for uprobes, whose trap costs more than a replay. Probes read the number
 // from the first argument's register. They are nosplit: a function that grows its stack starts
@@ -419,15 +441,18 @@ func keep(uint64) {}
 
 // WriteTable writes the snapshot for people.
 func (s *Snapshot) WriteTable(w io.Writer) error {
-	var b bytes.Buffer
+	return tables.Print(w, s.print)
+}
+
+func (s *Snapshot) print(b tables.Text) {
 	duration := tables.Duration[time.Duration]
 	until := ""
 	if s.Ended {
 		until = ", until it ended"
 	}
-	fmt.Fprintf(&b, "process %d for %s%s: %s on processors, %s waiting for one, %d page faults (%d major)\n",
+	b.F("process %d for %s%s: %s on processors, %s waiting for one, %d page faults (%d major)\n",
 		s.PID, duration(s.Elapsed), until, duration(s.Proc.On), duration(s.Proc.Ready), s.Proc.Minor+s.Proc.Major, s.Proc.Major)
-	t := tables.New(&b, tables.Width(w))
+	t := b.Table()
 	if calls := s.Calls(); len(calls) > 0 {
 		t.Head("system call", "of", "times", "failed", "together", "median below", "longest", "off processor")
 		for _, c := range calls {
@@ -452,16 +477,14 @@ func (s *Snapshot) WriteTable(w io.Writer) error {
 		t.Flush()
 	}
 	if m := s.Markers; m != nil {
-		fmt.Fprintf(&b, "markers: %d submitted, %d completed, median below %s, longest %s\n", m.Submitted, m.Completed.Count,
+		b.F("markers: %d submitted, %d completed, median below %s, longest %s\n", m.Submitted, m.Completed.Count,
 			duration(m.Completed.Quantile(0.5)), duration(m.Completed.Max))
 	}
 	for _, l := range s.LeftOut {
-		fmt.Fprintf(&b, "left out: %s: %s\n", l.Probe, l.Why)
+		b.F("left out: %s: %s\n", l.Probe, l.Why)
 	}
 	if s.Lost.Any() {
-		fmt.Fprintf(&b, "LOST: %+v\n", s.Lost)
+		b.F("LOST: %+v\n", s.Lost)
 	}
-	fmt.Fprintln(&b)
-	_, err := w.Write(b.Bytes())
-	return err
+	b.F("\n")
 }

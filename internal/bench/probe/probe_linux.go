@@ -390,21 +390,9 @@ type (
 		At, Ns                 uint64
 		Kind, Tid, Stage, What uint32
 	}
-	bpfCallKey struct{ Tid, Stage, Nr, Fd, Cmd uint32 }
-	bpfCall    struct {
-		Count, Errors, TotalNs, OffNs, MaxNs uint64
-		Slots                                [32]uint64
-	}
+	bpfCallKey     struct{ Tid, Stage, Nr, Fd, Cmd uint32 }
 	bpfActivityKey struct{ Tid, Stage uint32 }
-	bpfActivity    struct {
-		OnNs, OffNs, ReadyNs, Voluntary, Preempted, Faults, Major, FaultNs, MaxOffNs, MaxReadyNs, MaxFaultNs uint64
-		Off, Ready, Fault                                                                                    [32]uint64
-	}
-	bpfFunctionKey  struct{ Function, Stage uint32 }
-	bpfFunctionStat struct {
-		Count, TotalNs, MaxNs uint64
-		Slots                 [32]uint64
-	}
+	bpfFunctionKey struct{ Function, Stage uint32 }
 )
 
 // Function numbers of markers (SUBMITTED and COMPLETED of bpf/probe.bpf.c).
@@ -455,42 +443,32 @@ func (p *Probe) Snapshot() (*Snapshot, error) {
 }
 
 func (p *Probe) readThreads(s *Snapshot) error {
-	type key struct{ tid, stage uint32 }
-	all := map[key]*Thread{}
-	thread := func(tid, stage uint32) *Thread {
-		t := all[key{tid, stage}]
-		if t == nil {
-			t = &Thread{TID: int(tid), Stage: int(stage), Name: threadName(p.pid, int(tid))}
-			all[key{tid, stage}] = t
+	all := map[bpfActivityKey]*Thread{}
+	thread := func(k bpfActivityKey) *Thread {
+		if all[k] == nil {
+			all[k] = &Thread{TID: int(k.Tid), Stage: int(k.Stage), Name: threadName(p.pid, int(k.Tid))}
 		}
-		return t
+		return all[k]
 	}
 	var ck bpfCallKey
-	var c bpfCall
+	var c CallTimes
 	it := p.coll.Maps["calls"].Iterate()
 	for it.Next(&ck, &c) {
-		call := Call{
-			Name: callName(ck.Nr), Errors: c.Errors, Off: time.Duration(c.OffNs),
-			Durations: durations(c.Count, c.TotalNs, c.MaxNs, c.Slots),
-		}
+		call := Call{Name: callName(ck.Nr), CallTimes: c}
 		if ck.Nr == unix.SYS_IOCTL {
 			call.Device, call.Command = p.file(ck.Fd), kabi.RequestName(ck.Cmd)
 		}
-		t := thread(ck.Tid, ck.Stage)
+		t := thread(bpfActivityKey{ck.Tid, ck.Stage})
 		t.Calls = append(t.Calls, call)
 	}
 	if err := it.Err(); err != nil {
 		return fmt.Errorf("system calls: %w", err)
 	}
 	var ak bpfActivityKey
-	var a bpfActivity
+	var a Activity
 	it = p.coll.Maps["activities"].Iterate()
 	for it.Next(&ak, &a) {
-		t := thread(ak.Tid, ak.Stage)
-		t.On, t.Voluntary, t.Preempted, t.Major = time.Duration(a.OnNs), a.Voluntary, a.Preempted, a.Major
-		t.Off = durations(sum(a.Off), a.OffNs, a.MaxOffNs, a.Off)
-		t.Ready = durations(sum(a.Ready), a.ReadyNs, a.MaxReadyNs, a.Ready)
-		t.Faults = durations(a.Faults, a.FaultNs, a.MaxFaultNs, a.Fault)
+		thread(ak).Activity = a
 	}
 	if err := it.Err(); err != nil {
 		return fmt.Errorf("threads: %w", err)
@@ -508,13 +486,12 @@ func (p *Probe) readFunctions(s *Snapshot) error {
 		s.Markers = &Markers{}
 	}
 	var k bpfFunctionKey
-	var f bpfFunctionStat
+	var d Durations
 	it := p.coll.Maps["functions"].Iterate()
-	for it.Next(&k, &f) {
-		d := durations(f.Count, f.TotalNs, f.MaxNs, f.Slots)
+	for it.Next(&k, &d) {
 		switch {
 		case k.Function == submittedFunction && s.Markers != nil:
-			s.Markers.Submitted += f.Count
+			s.Markers.Submitted += d.Count
 		case k.Function == completedFunction && s.Markers != nil:
 			s.Markers.Completed.add(d)
 		case int(k.Function) < len(p.functions):
@@ -593,16 +570,4 @@ func callName(nr uint32) string {
 	}
 	name, _, _ := strings.Cut(rest, "\n")
 	return name
-}
-
-func durations(count, total, longest uint64, slots [32]uint64) Durations {
-	return Durations{Count: count, Total: time.Duration(total), Max: time.Duration(longest), Slots: slots}
-}
-
-func sum(v [32]uint64) uint64 {
-	var n uint64
-	for _, x := range v {
-		n += x
-	}
-	return n
 }

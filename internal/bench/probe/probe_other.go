@@ -10,19 +10,15 @@ import (
 // Probe watches a process until it is closed.
 type Probe struct{}
 
-type machine struct{}
-
-func (machine) Missing(Feature) error {
-	return fmt.Errorf("%w: %s on %s has no eBPF that this package knows", ErrMissing, runtime.GOOS, runtime.GOARCH)
-}
+var errMissing = fmt.Errorf("%w: %s on %s has no eBPF that this package knows", ErrMissing, runtime.GOOS, runtime.GOARCH)
 
 // Detect returns the features that this kernel offers to this process, without mounting or
 // attaching anything.
-func Detect() Machine { return machine{} }
+func Detect() Machine { return func(Feature) error { return errMissing } }
 
 // Start begins to watch.
 func Start(Config) (*Probe, error) {
-	return nil, fmt.Errorf("probe: start: %w", machine{}.Missing(BPF))
+	return nil, fmt.Errorf("probe: start: %w", errMissing)
 }
 
 // Stage sets the number under which events are counted from now on.
@@ -36,25 +32,16 @@ func (*Probe) Running() bool { return false }
 
 // Snapshot fails.
 func (*Probe) Snapshot() (*Snapshot, error) {
-	return nil, fmt.Errorf("probe: snapshot: %w", machine{}.Missing(BPF))
+	return nil, fmt.Errorf("probe: snapshot: %w", errMissing)
 }
 
 // Close detaches the probes.
 func (*Probe) Close() error { return nil }
 
-// Counter counts the instructions that the calling thread executes in user mode.
-type Counter struct{}
-
 // OpenCounter starts a counter for the calling thread.
 func OpenCounter() (*Counter, error) {
-	return nil, fmt.Errorf("probe: count instructions: %w", machine{}.Missing(Counters))
+	return nil, fmt.Errorf("probe: count instructions: %w", errMissing)
 }
-
-// Read returns the count so far.
-func (*Counter) Read() (uint64, error) { return 0, nil }
-
-// Close releases the counter.
-func (*Counter) Close() error { return nil }
 
 // Calibrate measures the cost of probes on this process.
 func Calibrate(Machine, ...Kind) ([]Cost, error) { return nil, nil }

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +12,13 @@ import (
 	"github.com/reprise-tt/reprise/internal/writertest"
 )
 
-type lackingMachine map[Feature]bool
-
-func (l lackingMachine) Missing(f Feature) error {
-	if l[f] {
-		return fmt.Errorf("%w: no %s here", ErrMissing, f)
+func lackingMachine(lacks ...Feature) Machine {
+	return func(f Feature) error {
+		if slices.Contains(lacks, f) {
+			return fmt.Errorf("%w: no %s here", ErrMissing, f)
+		}
+		return nil
 	}
-	return nil
 }
 
 func TestChoose(t *testing.T) {
@@ -46,10 +47,7 @@ func TestChoose(t *testing.T) {
 			map[Kind]Way{}, map[Kind]Feature{Calls: BPF, Scheduler: BPF, Faults: BPF, Functions: BPF, Marks: BPF}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := lackingMachine{}
-			for _, f := range tt.lacks {
-				m[f] = true
-			}
+			m := lackingMachine(tt.lacks...)
 			got := map[Kind]Way{}
 			for _, k := range all {
 				ways, err := choose(m, k)

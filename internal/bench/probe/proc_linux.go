@@ -4,7 +4,6 @@ package probe
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -139,7 +138,7 @@ func loadedFunctions(kallsyms string) ([]string, error) {
 	for s := bufio.NewScanner(f); s.Scan(); {
 		// Address, type, name, and the module in brackets.
 		w := strings.Fields(s.Text())
-		if len(w) == 4 && w[3] == "[tenstorrent]" && strings.EqualFold(w[1], "t") && driverFunctions[w[2]] {
+		if len(w) == 4 && w[3] == "[tenstorrent]" && strings.EqualFold(w[1], "t") && slices.Contains(driverFunctions, w[2]) {
 			out = append(out, w[2])
 		}
 	}
@@ -155,9 +154,6 @@ func threadName(pid, tid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// Counter counts the instructions that the calling thread executes in user mode.
-type Counter struct{ f *os.File }
-
 // OpenCounter counts the instructions of the calling thread, which is locked, in user mode.
 func OpenCounter() (*Counter, error) {
 	attr := unix.PerfEventAttr{
@@ -171,48 +167,29 @@ func OpenCounter() (*Counter, error) {
 	return &Counter{os.NewFile(uintptr(fd), "perf event")}, nil
 }
 
-// Read returns the count so far.
-func (c *Counter) Read() (uint64, error) {
-	var b [8]byte
-	if _, err := c.f.Read(b[:]); err != nil {
-		return 0, fmt.Errorf("probe: count instructions: %w", err)
-	}
-	return binary.NativeEndian.Uint64(b[:]), nil
-}
-
-// Close releases the counter.
-func (c *Counter) Close() error { return c.f.Close() }
-
-type machine struct{ missing map[Feature]error }
-
-func (m machine) Missing(f Feature) error { return m.missing[f] }
-
 // Detect returns the features that this kernel offers to this process, without mounting or
 // attaching anything.
 func Detect() Machine {
-	m := machine{missing: map[Feature]error{}}
-	for f, find := range map[Feature]func() error{
-		BPF: findBPF, BTF: findBTF, Tracefs: findTracefs,
-		Kprobes: func() error { return findDynamic("kprobe") }, Uprobes: func() error { return findDynamic("uprobe") },
-		Counters: findCounters,
-	} {
-		if err := find(); err != nil {
-			m.missing[f] = err
+	missing := map[Feature]error{}
+	lack := func(f Feature, err error) {
+		if err != nil {
+			missing[f] = fmt.Errorf("%w: %w", ErrMissing, err)
 		}
 	}
-	if m.missing[BPF] != nil {
-		m.missing[RawTracepoints], m.missing[Fentry] = m.missing[BPF], m.missing[BPF]
-		return m
+	lack(BTF, findBTF())
+	lack(Tracefs, findTracefs())
+	lack(Kprobes, findDynamic("kprobe"))
+	lack(Uprobes, findDynamic("uprobe"))
+	lack(Counters, findCounters())
+	if lack(BPF, findBPF()); missing[BPF] != nil {
+		missing[RawTracepoints], missing[Fentry] = missing[BPF], missing[BPF]
+	} else {
+		lack(RawTracepoints, kernel.HaveProgramType(ebpf.RawTracepoint))
+		if lack(Fentry, kernel.HaveProgramType(ebpf.Tracing)); missing[BTF] != nil {
+			missing[Fentry] = missing[BTF]
+		}
 	}
-	if err := kernel.HaveProgramType(ebpf.RawTracepoint); err != nil {
-		m.missing[RawTracepoints] = fmt.Errorf("%w: %w", ErrMissing, err)
-	}
-	if m.missing[BTF] != nil {
-		m.missing[Fentry] = m.missing[BTF]
-	} else if err := kernel.HaveProgramType(ebpf.Tracing); err != nil {
-		m.missing[Fentry] = fmt.Errorf("%w: %w", ErrMissing, err)
-	}
-	return m
+	return func(f Feature) error { return missing[f] }
 }
 
 // Numbers of capabilities (include/uapi/linux/capability.h).
@@ -225,20 +202,19 @@ const (
 func findBPF() error {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return fmt.Errorf("%w: can't tell what this process may do: %w", ErrMissing, err)
+		return fmt.Errorf("can't tell what this process may do: %w", err)
 	}
 	if err := mayLoad(string(status)); err != nil {
 		return err
 	}
 	if err := kernel.HaveMapType(ebpf.RingBuf); err != nil {
-		return fmt.Errorf("%w: ring buffers need Linux 5.8: %w", ErrMissing, err)
+		return fmt.Errorf("ring buffers need Linux 5.8: %w", err)
 	}
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.RawTracepoint, Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}, License: "GPL",
 	})
 	if err != nil {
-		return fmt.Errorf("%w: the kernel refuses an empty program: %w: a lockdown or a filter of system calls may forbid it", ErrMissing,
-			err)
+		return fmt.Errorf("the kernel refuses an empty program: %w: a lockdown or a filter of system calls may forbid it", err)
 	}
 	return p.Close()
 }
@@ -246,7 +222,7 @@ func findBPF() error {
 func mayLoad(status string) error {
 	caps, err := strconv.ParseUint(statusField(status, "CapEff"), 16, 64)
 	if err != nil {
-		return fmt.Errorf("%w: the process's capabilities can't be read: %w", ErrMissing, err)
+		return fmt.Errorf("the process's capabilities can't be read: %w", err)
 	}
 	lacking := func(n int) bool { return caps>>n&1 == 0 }
 	var lacks []string
@@ -257,15 +233,15 @@ func mayLoad(status string) error {
 		lacks = append(lacks, "CAP_PERFMON")
 	}
 	if len(lacks) > 0 && lacking(capSysAdmin) {
-		return fmt.Errorf("%w: this process has no %s: run it as root, or give the file the capabilities with setcap cap_bpf,cap_perfmon+ep",
-			ErrMissing, strings.Join(lacks, " and no "))
+		return fmt.Errorf("this process has no %s: run it as root, or give the file the capabilities with setcap cap_bpf,cap_perfmon+ep",
+			strings.Join(lacks, " and no "))
 	}
 	return nil
 }
 
 func findBTF() error {
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
-		return fmt.Errorf("%w: the kernel was built without CONFIG_DEBUG_INFO_BTF: there is no /sys/kernel/btf/vmlinux", ErrMissing)
+		return errors.New("the kernel was built without CONFIG_DEBUG_INFO_BTF: there is no /sys/kernel/btf/vmlinux")
 	}
 	return nil
 }
@@ -278,7 +254,7 @@ func findTracefs() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: it isn't mounted: mount -t tracefs tracefs %s", ErrMissing, tracefsPlaces[0])
+	return errors.New("it isn't mounted: mount -t tracefs tracefs " + tracefsPlaces[0])
 }
 
 func findDynamic(kind string) error {
@@ -290,8 +266,8 @@ func findDynamic(kind string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the kernel was built without CONFIG_%sS, or neither offers them as an event source nor in a mounted tracefs",
-		ErrMissing, strings.ToUpper(kind))
+	return fmt.Errorf("the kernel was built without CONFIG_%sS, or neither offers them as an event source nor in a mounted tracefs",
+		strings.ToUpper(kind))
 }
 
 func findCounters() error {
@@ -306,7 +282,7 @@ func findCounters() error {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		why = "/proc/sys/kernel/perf_event_paranoid forbids it: give the process CAP_PERFMON"
 	}
-	return fmt.Errorf("%w: %s", ErrMissing, why)
+	return errors.New(why)
 }
 
 // Calibrate measures by how much probes slow down the cheapest event that each sees. It leaves out

@@ -16,6 +16,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/reprise-tt/reprise/internal/tables"
 )
 
 // Plot writes an HTML page with the ratios to baselines and the distribution of each figure.
@@ -25,8 +27,9 @@ func (r *Report) Plot(w io.Writer) error {
 		Sections []section
 	}{Title: strings.Join([]string{r.Device, r.Host.CPU, fmt.Sprintf("%s/%s", r.Host.OS, r.Host.Arch)}, ", ")}
 	ratios := section{Name: "Ratios", Wide: true}
-	for _, to := range r.baselinesOfBars() {
-		bars := r.bars(to)
+	order, all := r.bars()
+	for _, to := range order {
+		bars := all[to]
 		p, err := plotBars(bars)
 		if err == nil {
 			err = ratios.add("Times "+to+", measured beside them: ours blue, others' grey", p, 9.5, 0.9+0.3*float64(len(bars)))
@@ -162,41 +165,29 @@ type bar struct {
 	own   bool
 }
 
-func (r *Report) baselinesOfBars() []string {
-	var out []string
+// bars returns baselines and the ratios to each, those of peers too. Ratios to another baseline
+// than MemcpySame are left out where peers have none.
+func (r *Report) bars() (order []string, all map[string][]bar) {
+	all = map[string][]bar{}
 	for _, f := range r.Figures {
 		for _, o := range f.Ratios {
-			if !slices.Contains(out, o.To) && len(r.bars(o.To)) > 0 {
-				out = append(out, o.To)
+			peers := slices.DeleteFunc(slices.Clone(f.Peers), func(p Peer) bool { return p.To != o.To || p.Value <= 0 })
+			if o.Value <= 0 || o.To != MemcpySame && len(peers) == 0 {
+				continue
 			}
-		}
-	}
-	return out
-}
-
-// bars returns the ratios to a baseline and those of peers. Those to another than MemcpySame are
-// left out where peers have none.
-func (r *Report) bars(to string) []bar {
-	var out []bar
-	for _, f := range r.Figures {
-		for _, o := range f.Ratios {
-			var peers []bar
-			others := false
-			for _, p := range f.Peers {
-				if p.To != to || p.Value <= 0 {
-					continue
-				}
-				others = true
-				if b := (bar{name: p.Who, value: p.Value}); !slices.Contains(out, b) && !slices.Contains(peers, b) {
-					peers = append(peers, b)
+			if all[o.To] == nil {
+				order = append(order, o.To)
+			}
+			bars := append(all[o.To], bar{name: f.ID(), value: o.Value, own: true})
+			for _, p := range peers {
+				if b := (bar{name: p.Who, value: p.Value}); !slices.Contains(bars, b) {
+					bars = append(bars, b)
 				}
 			}
-			if o.To == to && o.Value > 0 && (to == MemcpySame || others) {
-				out = append(append(out, bar{name: f.ID(), value: o.Value, own: true}), peers...)
-			}
+			all[o.To] = bars
 		}
 	}
-	return out
+	return order, all
 }
 
 func plotBars(bars []bar) (*plot.Plot, error) {
@@ -412,7 +403,7 @@ func chance(a, b []float64) float64 {
 
 // WriteComparison writes changes as a table below a verdict.
 func WriteComparison(w io.Writer, changes []Change) error {
-	return writeTo(w, func(b *page) {
+	return tables.Print(w, func(b text) {
 		n := map[Verdict]int{}
 		var all []float64
 		for _, c := range changes {
@@ -431,10 +422,10 @@ func WriteComparison(w io.Writer, changes []Change) error {
 			if slices.ContainsFunc(changes, func(c Change) bool { return c.Scaled }) {
 				basis = "times relative to baselines, on two machines"
 			}
-			fmt.Fprintf(b, "verdict: %s: %d of %d figures slower, %d faster; geometric mean %+.1f %%; basis: %s\n\n", verdict, n[Slower],
+			b.F("verdict: %s: %d of %d figures slower, %d faster; geometric mean %+.1f %%; basis: %s\n\n", verdict, n[Slower],
 				len(changes), n[Faster], (GeometricMean(all)-1)*100, basis)
 		}
-		t := b.table("figure", "old", "new", "change", "p", "verdict")
+		t := b.Table("figure", "old", "new", "change", "p", "verdict")
 		for _, c := range changes {
 			row, verdict := []any{c.ID, "-", "-", "-", "-"}, string(c.Verdict)
 			if c.Verdict != New {

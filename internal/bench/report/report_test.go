@@ -139,7 +139,7 @@ func TestCompareNeedsRounds(t *testing.T) {
 func TestTextThatCannotBeWritten(t *testing.T) {
 	r := &Report{}
 	for _, write := range []func(io.Writer) error{
-		r.WriteTable, r.WriteBenchmark, (&Markers{}).WriteTable, (&Breakdown{}).WriteTable,
+		r.WriteTable, r.WriteBenchmark, (&Report{Markers: &Markers{}, Breakdown: &Breakdown{}}).WriteTable,
 		func(w io.Writer) error { return WriteComparison(w, nil) },
 	} {
 		if err := write(writertest.Full{}); !errors.Is(err, writertest.ErrFull) {

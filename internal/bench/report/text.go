@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -21,54 +20,35 @@ var (
 	count    = tables.Count
 )
 
-// page is a report for people. Its tables fit the terminal.
-type page struct {
-	bytes.Buffer
-	width int
-}
+// text is a report for people.
+type text = tables.Text
 
-func (b *page) table(head ...any) *tables.Table {
-	t := tables.New(b, b.width)
-	t.Head(head...)
-	return t
-}
-
-func writeTo(w io.Writer, print func(b *page)) error {
-	b := page{width: tables.Width(w)}
-	print(&b)
-	_, err := w.Write(b.Bytes())
-	return err
-}
-
-func writeProbes(b *page, costs []probe.Cost, left []probe.LeftOut, lost probe.Lost) {
-	fmt.Fprintln(b)
+func writeProbes(b text, costs []probe.Cost, left []probe.LeftOut, lost probe.Lost) {
+	b.F("\n")
 	for _, c := range costs {
-		fmt.Fprintf(b, "probe of %s: %s for each %s\n", c.Probe, duration(c.Ns), c.Event)
+		b.F("probe of %s: %s for each %s\n", c.Probe, duration(c.Ns), c.Event)
 	}
 	for _, l := range left {
-		fmt.Fprintf(b, "left out: %s: %s\n", l.Probe, l.Why)
+		b.F("left out: %s: %s\n", l.Probe, l.Why)
 	}
 	if lost.Any() {
-		fmt.Fprintf(b, "LOST: %+v: the figures are too small by that much\n", lost)
+		b.F("LOST: %+v: the figures are too small by that much\n", lost)
 	}
 }
 
-// WriteTable writes the breakdown for people.
-func (d *Breakdown) WriteTable(w io.Writer) error { return writeTo(w, d.print) }
-
-func (d *Breakdown) print(b *page) {
-	fmt.Fprintf(b, "\nwhat the kernel saw of %d replays of the smallest trace, for each of them\n", d.Replays)
+func (d *Breakdown) print(b text) {
+	b.F("\nwhat the kernel saw of %d replays of the smallest trace, for each of them\n", d.Replays)
 	measured := func(v *float64) string { return known(v, func(v float64) string { return fmt.Sprintf("%.3g", v) }) }
-	t := b.table("stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor", "of that ready")
+	t := b.Table("stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor", "of that ready")
 	for _, s := range d.Stages {
 		t.Row(s.Name, duration(s.Ns), measured(s.Instructions), measured(s.Syscalls), measured(s.Switches), measured(s.Preemptions),
 			measured(s.Faults), known(s.OffNs, duration), known(s.ReadyNs, duration))
 	}
 	t.Flush()
-	fmt.Fprintln(b, "\"wait\" is of all threads of the process, those of an emulated device too")
+	b.F("\"wait\" is of all threads of the process, those of an emulated device too\n")
 	if len(d.Jitter) > 0 {
-		fmt.Fprintln(b)
-		t := b.table("jitter while submitting", "times", "together", "longest")
+		b.F("\n")
+		t := b.Table("jitter while submitting", "times", "together", "longest")
 		for _, j := range d.Jitter {
 			t.Row(j.Name, j.Count, duration(j.Ns), duration(j.MaxNs))
 		}
@@ -77,16 +57,13 @@ func (d *Breakdown) print(b *page) {
 	writeProbes(b, d.Costs, d.LeftOut, d.Lost)
 }
 
-// WriteTable writes the markers for people.
-func (m *Markers) WriteTable(w io.Writer) error { return writeTo(w, m.print) }
-
-func (m *Markers) print(b *page) {
+func (m *Markers) print(b text) {
 	if len(m.Operations) == 0 {
-		fmt.Fprintln(b, "\nmarkers: no family was measured that waits for what it submits")
+		b.F("\nmarkers: no family was measured that waits for what it submits\n")
 		return
 	}
-	fmt.Fprintln(b, "\nfrom marker to marker, by uprobes, measured separately")
-	t := b.table("operation", "done", "submitted", "completed", "mean", "p50 up to", "p99 up to", "max")
+	b.F("\nfrom marker to marker, by uprobes, measured separately\n")
+	t := b.Table("operation", "done", "submitted", "completed", "mean", "p50 up to", "p99 up to", "max")
 	for _, o := range m.Operations {
 		row := []any{o.Figure, o.Done, "-", "-", "-", "-", "-", "-"}
 		if len(m.LeftOut) == 0 {
@@ -98,7 +75,7 @@ func (m *Markers) print(b *page) {
 	writeProbes(b, m.Costs, m.LeftOut, m.Lost)
 }
 
-func (r *Report) writeSummary(b *page) {
+func (r *Report) writeSummary(b text) {
 	var notes []string
 	note := func(text string) string {
 		i := slices.Index(notes, text)
@@ -112,14 +89,14 @@ func (r *Report) writeSummary(b *page) {
 	if slices.ContainsFunc(r.Summary, func(row *SummaryRow) bool { return len(row.Goals) > 0 }) {
 		columns++
 	}
-	b.verdict(r.Summary)
-	t := b.table([]any{"what", "now", "peer or limit", "goal"}[:columns]...)
+	writeVerdict(b, r.Summary)
+	t := b.Table([]any{"what", "now", "peer or limit", "goal"}[:columns]...)
 	for _, row := range r.Summary {
 		t.Row(row.cells(note)[:columns]...)
 	}
 	t.Flush()
 	for i, n := range notes {
-		fmt.Fprintf(b, "[%d] %s\n", i+1, n)
+		b.F("[%d] %s\n", i+1, n)
 	}
 	for i := range r.Refused {
 		fmt.Fprintln(b, &r.Refused[i])
@@ -128,8 +105,8 @@ func (r *Report) writeSummary(b *page) {
 
 // verdict says how the costs compare with those of peers, by their geometric mean: times and counts
 // apart, measured and quoted ones apart.
-func (b *page) verdict(rows []*SummaryRow) {
-	type basis struct{ words, what, source string }
+func writeVerdict(b text, rows []*SummaryRow) {
+	type basis struct{ what, source string }
 	var order []basis
 	peers, ratios := map[basis][]string{}, map[basis][]float64{}
 	met, goals := 0, 0
@@ -139,9 +116,9 @@ func (b *page) verdict(rows []*SummaryRow) {
 			if o.Limit || part || row.Now == nil || o.Unit != row.Now.Unit || o.Unit == Times || min(o.Value, row.Now.Value) <= 0 {
 				continue
 			}
-			k := basis{"faster slower", "time", "measured in this run"}
+			k := basis{"time", "measured in this run"}
 			if o.Unit != Ns {
-				k.words, k.what = "fewer more", "count"
+				k.what = "count"
 			}
 			if o.Source != nil {
 				k.source = "quoted"
@@ -165,13 +142,13 @@ func (b *page) verdict(rows []*SummaryRow) {
 	var lines []string
 	for _, k := range order {
 		mean := GeometricMean(ratios[k])
-		better, worse, _ := strings.Cut(k.words, " ")
-		word, by := better+" than", mean
+		words := map[string][2]string{"time": {"faster than", "slower than"}, "count": {"fewer than", "more than"}}[k.what]
+		word, by := words[0], mean
 		switch {
 		case math.Abs(mean-1) < smallest:
 			word = "the same as"
 		case mean < 1:
-			word, by = worse+" than", 1/mean
+			word, by = words[1], 1/mean
 		}
 		what := "one " + k.what
 		if n := len(ratios[k]); n > 1 {
@@ -184,7 +161,7 @@ func (b *page) verdict(rows []*SummaryRow) {
 	if goals > 0 {
 		lines = append(lines, fmt.Sprintf("%d of %d goals met", met, goals))
 	}
-	t, head := tables.New(b, b.width), "verdict:"
+	t, head := b.Table(), "verdict:"
 	for _, line := range lines {
 		t.Row(head, line)
 		head = ""
@@ -254,25 +231,25 @@ func (row *SummaryRow) cells(note func(string) string) []any {
 }
 
 // WriteTable writes the report as tables.
-func (r *Report) WriteTable(w io.Writer) error { return writeTo(w, r.print) }
+func (r *Report) WriteTable(w io.Writer) error { return tables.Print(w, r.print) }
 
-func (r *Report) print(b *page) {
+func (r *Report) print(b text) {
 	how := fmt.Sprintf("%d rounds after %d to warm up; reading the clock costs %s, taken off", r.Rounds, r.Warmup,
 		duration(r.TimerOverheadNs))
 	if r.Warmup == 0 && r.TimerOverheadNs == 0 { // other processes have measured
 		how = fmt.Sprintf("rounds: %d, of which the fastest counts", r.Rounds)
 	}
-	fmt.Fprintf(b, "%s, %s\n%s\n\n", r.Device, r.Host.line(), how)
+	b.F("%s, %s\n%s\n\n", r.Device, r.Host.line(), how)
 	if r.Summary != nil {
 		r.writeSummary(b)
 		return
 	}
-	t := b.table("baseline", "p50", "p90", "p99")
+	t := b.Table("baseline", "p50", "p90", "p99")
 	for _, f := range r.Baselines {
 		t.Row(f.Name, duration(f.P50), duration(f.P90), duration(f.P99))
 	}
 	t.Flush()
-	fmt.Fprintln(b)
+	b.F("\n")
 	if len(r.Figures) > 0 || len(r.Operations) == 0 {
 		many := slices.ContainsFunc(r.Figures, func(f *Figure) bool { return f.P999 != nil })
 		row := func(cells ...any) []any {
@@ -293,7 +270,7 @@ func (r *Report) print(b *page) {
 		fmt.Fprintln(b, &r.Refused[i])
 	}
 	for _, l := range r.LeftOut {
-		fmt.Fprintf(b, "%s: nothing to measure: %s\n", l.Family, l.Why)
+		b.F("%s: nothing to measure: %s\n", l.Family, l.Why)
 	}
 	if r.Markers != nil {
 		r.Markers.print(b)
@@ -303,12 +280,12 @@ func (r *Report) print(b *page) {
 	}
 }
 
-func (r *Report) writeOperations(b *page) {
+func (r *Report) writeOperations(b text) {
 	if len(r.Operations) == 0 {
 		return
 	}
-	fmt.Fprintln(b)
-	t := b.table("operation", "device", "elapsed", "instructions", "clocks", "tile products per clock", "of the peak", "launch",
+	b.F("\n")
+	t := b.Table("operation", "device", "elapsed", "instructions", "clocks", "tile products per clock", "of the peak", "launch",
 		"readers", "engines", "writers", "limited by")
 	for _, o := range r.Operations {
 		shape := strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Shape), " ", " x "), "[]")
@@ -377,34 +354,34 @@ func (f *Figure) WriteHistogram(w io.Writer) error {
 		counts[min(max(i, 0), lines)] += bar.Count
 	}
 	most := max(1, slices.Max(counts))
-	return writeTo(w, func(b *page) {
-		fmt.Fprintf(b, "%s: %d samples\n", f.ID(), f.Samples)
+	return tables.Print(w, func(b text) {
+		b.F("%s: %d samples\n", f.ID(), f.Samples)
 		for i, c := range counts {
 			from := "  beyond"
 			if i < lines {
 				from = fmt.Sprintf("%8s", duration(low+(high-low)*float64(i)/lines))
 			}
-			fmt.Fprintf(b, "  %10s %-*s %d\n", from, width, strings.Repeat("█", int((c*width+most-1)/most)), c)
+			b.F("  %10s %-*s %d\n", from, width, strings.Repeat("█", int((c*width+most-1)/most)), c)
 		}
 	})
 }
 
 // WriteBenchmark writes the rounds as Go benchmark lines for benchstat.
 func (r *Report) WriteBenchmark(w io.Writer) error {
-	return writeTo(w, func(b *page) {
-		fmt.Fprintf(b, "goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/internal/bench\ncpu: %s\ndevice: %s\n", r.Host.OS,
+	return tables.Print(w, func(b text) {
+		b.F("goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/internal/bench\ncpu: %s\ndevice: %s\n", r.Host.OS,
 			r.Host.Arch, r.Host.CPU, r.Device)
 		for _, f := range slices.Concat(r.Baselines, r.Figures) {
 			id := f.ID()
 			for _, ns := range f.Rounds {
-				fmt.Fprintf(b, "Benchmark%s %d %.4g ns/op", strings.ToUpper(id[:1])+strings.ReplaceAll(id[1:], " ", "_"), f.PerSample, ns)
+				b.F("Benchmark%s %d %.4g ns/op", strings.ToUpper(id[:1])+strings.ReplaceAll(id[1:], " ", "_"), f.PerSample, ns)
 				if f.Bytes != nil {
-					fmt.Fprintf(b, " %s B-sent/op", optional(f.Bytes))
+					b.F(" %s B-sent/op", optional(f.Bytes))
 				}
 				if f.Allocs != nil {
-					fmt.Fprintf(b, " %g allocs/op", *f.Allocs)
+					b.F(" %g allocs/op", *f.Allocs)
 				}
-				fmt.Fprintln(b)
+				b.F("\n")
 			}
 		}
 	})

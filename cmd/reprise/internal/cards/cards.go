@@ -486,16 +486,10 @@ type topologyJSON struct {
 
 // Unknown fields are absent.
 type topologyChipJSON struct {
-	Name     string        `json:"name"`
-	PCI      string        `json:"pci,omitempty"`
-	Node     string        `json:"node,omitempty"`
-	Serial   string        `json:"serial,omitempty"`
-	ASIC     string        `json:"asic,omitempty"`
-	Location int           `json:"location"`
-	Place    *[2]int       `json:"place,omitempty"`
-	Behind   *topology.End `json:"behind,omitempty"`
-	Up       int           `json:"links_up"`
-	Problem  string        `json:"problem,omitempty"`
+	topology.Chip
+	Place   *[2]int `json:"place,omitempty"`
+	Up      int     `json:"links_up"`
+	Problem string  `json:"problem,omitempty"`
 }
 
 type topologyLinkJSON struct {
@@ -511,8 +505,7 @@ func graphJSON(g *topology.Graph) topologyJSON {
 		out.Arch = g.Arch.String()
 	}
 	for i, c := range g.Chips {
-		j := topologyChipJSON{Name: c.Name, PCI: c.PCI, Node: c.Node, Serial: c.Serial, ASIC: c.ASIC, Location: c.Location,
-			Behind: c.Gateway, Up: upLinks(g, i)}
+		j := topologyChipJSON{Chip: c, Up: upLinks(g, i)}
 		// On Wormhole (0,0) is a place too, known along with the chip's identity.
 		if c.Place != (remote.Place{}) || g.Arch == chip.Wormhole && c.ASIC != "" {
 			j.Place = &[2]int{int(c.Place.X), int(c.Place.Y)}

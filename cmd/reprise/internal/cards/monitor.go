@@ -71,14 +71,14 @@ func (c *MonitorCmd) look() func() (*MonitorReport, error) {
 		defer mu.Unlock()
 		for _, p := range r.processes() {
 			a := cmp.Or(p.Activity, &monitorActivity{})
-			if old, ok := seen[p.Log]; ok {
+			if old, ok := seen[p.Path]; ok {
 				if a.Samples < old.Samples+5 {
 					a.Recent = old.Recent
 					continue
 				}
 				a.Recent = new(share(a.Busy-old.Busy, (a.Samples-old.Samples)*a.Workers))
 			}
-			seen[p.Log] = *a
+			seen[p.Path] = *a
 		}
 		return r, nil
 	}
@@ -146,12 +146,8 @@ type MonitorReport struct {
 }
 
 type monitorDevice struct {
-	Name      string           `json:"name"`
-	PCI       string           `json:"pci,omitempty"`
-	Serial    string           `json:"serial,omitempty"`
-	Arch      string           `json:"arch,omitempty"`
-	NUMANode  *int             `json:"numa_node,omitempty"`
-	Emulated  bool             `json:"emulated"`
+	usage.Device
+	NUMANode  *int             `json:"numa_node,omitempty"` // nil if unknown
 	Memory    []monitorTotal   `json:"memory"`
 	Processes []monitorProcess `json:"processes"`
 }
@@ -163,29 +159,14 @@ type monitorTotal struct {
 }
 
 type monitorProcess struct {
-	PID     int             `json:"pid"`
-	Foreign bool            `json:"foreign_pid,omitempty"` // the id is one inside another container
-	UID     int             `json:"uid"`
-	User    string          `json:"user"`
-	Command string          `json:"command"`
-	Opened  time.Time       `json:"opened"`
-	Log     string          `json:"log"`
-	Memory  []monitorMemory `json:"memory"`
-
-	Activity *monitorActivity      `json:"activity,omitempty"` // absent until sampled
-	Queues   []usage.QueueActivity `json:"queues,omitempty"`
+	usage.Entry
+	User     string           `json:"user"`
+	Activity *monitorActivity `json:"activity,omitempty"` // absent until sampled
 }
 
 type monitorActivity struct {
 	usage.Activity
 	Recent *float64 `json:"recent,omitempty"` // share of busy workers between two looks
-}
-
-type monitorMemory struct {
-	Kind string `json:"kind"`
-	usage.Value
-	Updates uint64 `json:"updates"`
-	Torn    bool   `json:"torn,omitempty"`
 }
 
 // label is the same in all processes.
@@ -205,8 +186,8 @@ func newMonitorReport(s *usage.Snapshot) *MonitorReport {
 		i, ok := cards[d.PCI]
 		if !ok || d.Emulated || d.PCI == "" {
 			i = len(r.Devices)
-			r.Devices = append(r.Devices, monitorDevice{Name: d.Name, PCI: d.PCI, Serial: d.Serial, Arch: d.Arch,
-				NUMANode: present(d.NUMANode, d.NUMANode >= 0), Emulated: d.Emulated, Memory: []monitorTotal{}})
+			r.Devices = append(r.Devices, monitorDevice{Device: d, NUMANode: present(d.NUMANode, d.NUMANode >= 0),
+				Memory: []monitorTotal{}})
 			if !d.Emulated {
 				cards[d.PCI] = i
 			}
@@ -230,14 +211,13 @@ func userName(uid int) string {
 }
 
 func (d *monitorDevice) add(e *usage.Entry) {
-	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: userName(e.UID), Command: e.Command, Opened: e.Opened, Log: e.Path,
-		Memory: []monitorMemory{}, Queues: e.Queues}
+	p := monitorProcess{Entry: *e, User: userName(e.UID)}
+	p.Memory = append([]usage.Record{}, e.Memory...) // in JSON a list, not null
 	if e.Activity.Samples > 0 {
 		p.Activity = &monitorActivity{Activity: e.Activity}
 	}
 	for _, m := range e.Memory {
 		kind := m.Kind.String()
-		p.Memory = append(p.Memory, monitorMemory{kind, m.Value, m.Updates, m.Torn})
 		i := slices.IndexFunc(d.Memory, func(t monitorTotal) bool { return t.Kind == kind })
 		if i < 0 {
 			i = len(d.Memory)
@@ -252,7 +232,7 @@ func (d *monitorDevice) add(e *usage.Entry) {
 
 func (p *monitorProcess) labels(d *monitorDevice, more ...string) []string {
 	return slices.Concat([]string{"device", d.label()}, more, []string{"pid", strconv.Itoa(p.PID), "command", p.Command, "log",
-		filepath.Base(p.Log)})
+		filepath.Base(p.Path)})
 }
 
 func (p *monitorProcess) id() string {
@@ -389,19 +369,9 @@ func (v *monitorView) key(name string) tea.Cmd {
 	case "space", "r":
 		v.polls++ // the tick that is under way must not start a second chain
 		return v.read
-	case "up", "k":
-		v.scroll(-1)
-	case "down", "j":
-		v.scroll(1)
-	case "pgup":
-		v.scroll(-v.page())
-	case "pgdown":
-		v.scroll(v.page())
-	case "home":
-		v.scroll(-v.top)
-	case "end":
-		v.scroll(math.MaxInt32)
 	}
+	v.scroll(map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -v.page(), "pgdown": v.page(), "home": -v.top,
+		"end": math.MaxInt32}[name])
 	return nil
 }
 
@@ -561,7 +531,7 @@ func (r *MonitorReport) metrics() *promtext.Writer {
 		for d, p := range r.processes() {
 			for _, m := range p.Memory {
 				values := [...]uint64{m.Allocated, m.Capacity, m.Peak, m.Extents, m.Updates}
-				w.Uint(values[i], p.labels(d, "kind", m.Kind)...)
+				w.Uint(values[i], p.labels(d, "kind", m.Kind.String())...)
 			}
 		}
 	}

@@ -59,6 +59,16 @@ func Open(ctx context.Context, name string) (*os.File, error) {
 	return f, nil
 }
 
+// Read decodes a file or a pipe, for callers that end with their context.
+func Read[T any](name string, decode func(io.Reader) (T, error)) (v T, err error) {
+	f, err := Open(context.Background(), name)
+	if err != nil {
+		return v, err
+	}
+	defer f.Close()
+	return decode(f)
+}
+
 // Until returns early when ctx ends: f, which only reads or prints, may block in a pipe.
 func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
@@ -160,26 +170,21 @@ func Serve(ctx context.Context, what, address string, h http.Handler, out io.Wri
 	return errors.Join(ctx.Err(), err)
 }
 
+// Reader marks commands that only read, and may end at any time.
+type Reader struct{}
+
+// OnlyReads is what main asks for.
+func (Reader) OnlyReads() bool { return true }
+
 type AsJSON struct {
 	JSON bool `name:"json"`
 }
 
-// Text is output for people. Print reports the first error of writing.
-type Text struct {
-	*bufio.Writer
-	width int
-}
+// Text is output for people.
+type Text = tables.Text
 
-func (t Text) F(format string, args ...any) { fmt.Fprintf(t, format, args...) }
-
-// Table returns a table that fits the terminal.
-func (t Text) Table() *tables.Table { return tables.New(t, t.width) }
-
-func Print(w io.Writer, text func(Text)) error {
-	t := Text{bufio.NewWriter(w), tables.Width(w)}
-	text(t)
-	return t.Flush()
-}
+// Print prints a text.
+var Print = tables.Print
 
 // PrintJSON prints what a command found out as one JSON object.
 func PrintJSON(w io.Writer, v any) error {
@@ -246,6 +251,15 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// Status returns what replaces the last line on a terminal, or removes it for "". It does nothing
+// if standard error is no terminal.
+func (s Streams) Status() func(line string) {
+	if !IsTerminal(s.Err) {
+		return func(string) {}
+	}
+	return func(line string) { fmt.Fprint(s.Err, "\r\x1b[K"+line) }
+}
+
 func Bytes[T ~int | ~int64 | ~uint32 | ~uint64](n T) string { return humanize.Comma(int64(n)) + " B" }
 
 // Count returns a number and a noun in the singular or plural.
@@ -286,43 +300,40 @@ func Unit(v *float64, format string) string {
 
 // Save writes the file that a flag names, completely or not at all, or into a device or pipe.
 func Save(ctx context.Context, flag, path string, write func(io.Writer) error) (err error) {
-	f, end, err := Create(ctx, flag, path)
+	f, err := Create(ctx, flag, path)
 	if err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() {
-		if f.through { // a pipe without a reader would block
+		if f.at == "" { // a pipe without a reader would block
 			_ = f.Close()
 		}
 	})
 	defer stop()
-	return end(buffered(f.File, write))
+	return f.End(f.write(write))
 }
 
+// Output is a file that appears at its end, or an existing device or pipe.
 type Output struct {
 	*os.File
-	through bool // into an existing device or pipe
+	at string // "" for a device or pipe
 }
 
-// Create begins a file, or opens an existing device or pipe. end completes it, or removes it after
-// an error.
-func Create(ctx context.Context, flag, path string) (f Output, end func(error) error, err error) {
+// Create begins a file, or opens an existing device or pipe.
+func Create(ctx context.Context, flag, path string) (*Output, error) {
 	at, through, err := place(path)
+	var f *Output
+	if err == nil && !through {
+		f, err = temporary(at)
+	}
+	if err != nil || !through {
+		return f, cannotMake(flag, path, err)
+	}
+	file, err := Until(ctx, func() (*os.File, error) { return os.OpenFile(at, os.O_WRONLY, 0) })
 	if err != nil {
-		return f, nil, cannotMake(flag, path, err)
+		return nil, Wrong(flag, path, "it can't be written: "+reason(err), "give the path of a file").By(err)
 	}
-	if !through {
-		u, err := temporary(at)
-		if err != nil {
-			return f, nil, cannotMake(flag, path, err)
-		}
-		return Output{File: u.File}, u.end, nil
-	}
-	f.through = true
-	if f.File, err = Until(ctx, func() (*os.File, error) { return os.OpenFile(at, os.O_WRONLY, 0) }); err != nil {
-		return f, nil, Wrong(flag, path, "it can't be written: "+reason(err), "give the path of a file").By(err)
-	}
-	return f, func(err error) error { return errors.Join(err, f.Close()) }, nil
+	return &Output{File: file}, nil
 }
 
 // FileText is one of several files that belong together.
@@ -333,10 +344,10 @@ type FileText struct {
 
 // SaveTogether writes files of a folder, all or none; the last one appears last.
 func SaveTogether(flag string, files []FileText) (err error) {
-	var open []*unfinished
+	var open []*Output
 	defer func() {
 		for _, f := range open {
-			err = f.end(err)
+			err = f.End(err)
 		}
 	}()
 	for _, file := range files {
@@ -344,7 +355,7 @@ func SaveTogether(flag string, files []FileText) (err error) {
 		if err == nil && through {
 			err = errors.New("it isn't a regular file")
 		}
-		var f *unfinished
+		var f *Output
 		if err == nil {
 			f, err = temporary(at)
 		}
@@ -352,25 +363,23 @@ func SaveTogether(flag string, files []FileText) (err error) {
 			return cannotMake(flag, file.Path, err)
 		}
 		open = append(open, f)
-		if err := buffered(f.File, file.Write); err != nil {
+		if err := f.write(file.Write); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-type unfinished struct {
-	*os.File
-	at string
-}
-
-func temporary(at string) (*unfinished, error) {
+func temporary(at string) (*Output, error) {
 	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
-	return &unfinished{f, at}, err
+	return &Output{f, at}, err
 }
 
-// end renames the file, or removes it after an error.
-func (f *unfinished) end(err error) error {
+// End completes the file, or removes it after an error.
+func (f *Output) End(err error) error {
+	if f.at == "" {
+		return errors.Join(err, f.Close())
+	}
 	if err == nil {
 		err = f.Chmod(0o644) // temporary files are private
 	}
@@ -386,7 +395,7 @@ func (f *unfinished) end(err error) error {
 	return err
 }
 
-func buffered(f *os.File, write func(io.Writer) error) error {
+func (f *Output) write(write func(io.Writer) error) error {
 	w := bufio.NewWriterSize(f, 1<<16)
 	if err := write(w); err != nil {
 		return err
@@ -428,18 +437,18 @@ func Creatable(flag, path string) error {
 	}
 	at, through, err := place(path)
 	if err == nil && !through {
-		var f *unfinished
+		var f *Output
 		if f, err = temporary(at); err == nil {
 			err = errors.Join(f.Close(), os.Remove(f.Name()))
 		}
 	}
-	if err != nil {
-		return cannotMake(flag, path, err)
-	}
-	return nil
+	return cannotMake(flag, path, err)
 }
 
 func cannotMake(flag, path string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return Wrong(flag, path, "no file can be made there: "+reason(err), "give a path in a directory that can be written").By(err)
 }
 

@@ -121,51 +121,43 @@ func (c *kernelBuildCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	src.Warnings = s.Err
-	if !c.Compute {
-		file, err := kernels.CompileELF(ctx, src)
-		return c.finish(ctx, s, src.Arch, err, part{c.output(), file})
+	names, files := []string{c.output()}, make([][]byte, 1)
+	if c.Compute {
+		var cs kernels.ComputeSource
+		if cs, err = c.compute(src); err != nil {
+			return err
+		}
+		stem := strings.TrimSuffix(c.output(), ".elf")
+		names = []string{stem + ".unpack.elf", stem + ".math.elf", stem + ".pack.elf"}
+		var three [3][]byte
+		three, err = kernels.CompileComputeELF(ctx, cs)
+		files = three[:]
+	} else {
+		files[0], err = kernels.CompileELF(ctx, src)
 	}
-	cs, err := c.compute(src)
-	if err != nil {
-		return err
-	}
-	files, err := kernels.CompileComputeELF(ctx, cs)
-	stem := strings.TrimSuffix(c.output(), ".elf")
-	return c.finish(ctx, s, src.Arch, err,
-		part{stem + ".unpack.elf", files[0]}, part{stem + ".math.elf", files[1]}, part{stem + ".pack.elf", files[2]})
-}
-
-type part struct {
-	name string
-	file []byte
-}
-
-// finish writes the files, or prints the compiler's messages.
-func (c *kernelBuildCmd) finish(ctx context.Context, s cli.Streams, arch chip.Arch, err error, parts ...part) error {
-	var refused *kernels.CompileError
-	if errors.As(err, &refused) {
+	if refused := (*kernels.CompileError)(nil); errors.As(err, &refused) {
 		fmt.Fprint(s.Err, refused.Output)
 	}
 	if err != nil {
 		return err
 	}
-	for i, p := range parts {
-		if err := c.write(ctx, s, arch, p, i); err != nil {
+	for i, file := range files {
+		if err := c.write(ctx, s, src.Arch, names[i], file, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arch, p part, i int) error {
-	im, err := kernels.Load(p.file)
+func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arch, name string, file []byte, i int) error {
+	im, err := kernels.Load(file)
 	if err != nil {
 		return err
 	}
-	if err := cli.SaveBytes(ctx, "--output", p.name, p.file); err != nil {
+	if err := cli.SaveBytes(ctx, "--output", name, file); err != nil {
 		return err
 	}
-	out := kernelJSON{File: p.name, Arch: arch.String(), L1: len(im.Text), Data: im.DataSize, BSS: im.BSSSize}
+	out := kernelJSON{File: name, Arch: arch.String(), L1: len(im.Text), Data: im.DataSize, BSS: im.BSSSize}
 	for _, on := range cli.Processors(func(p chip.Processor) bool { return im.Fits(arch, p) == nil }) {
 		if !c.Compute || on == chip.TRISC0+chip.Processor(i) {
 			out.Processors = append(out.Processors, on.String())
@@ -177,10 +169,6 @@ func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arc
 	})
 }
 
-func (*metalLsCmd) OnlyReads() bool { return true }
-
-func (*metalCheckCmd) OnlyReads() bool { return true }
-
 // MetalCmd are the commands about what tt-metal built.
 type MetalCmd struct {
 	Ls    metalLsCmd    `cmd:""`
@@ -188,11 +176,13 @@ type MetalCmd struct {
 }
 
 type metalLsCmd struct {
+	cli.Reader
 	Dir []string `arg:"" placeholder:"DIR"`
 	cli.AsJSON
 }
 
 type metalCheckCmd struct {
+	cli.Reader
 	File     string `arg:"" placeholder:"ELF"`
 	Firmware string `placeholder:"DIR"`
 	cli.AsJSON
@@ -207,31 +197,21 @@ type metalFirmwareJSON struct {
 }
 
 type metalKernelJSON struct {
-	File      string              `json:"file"`
-	Name      string              `json:"name"`
-	Hash      string              `json:"hash,omitempty"`
-	Build     string              `json:"build,omitempty"`
-	Commit    string              `json:"commit,omitempty"`
-	Processor string              `json:"processor,omitempty"`
-	Arch      string              `json:"arch,omitempty"`
-	Revision  string              `json:"revision,omitempty"`
-	L1        int                 `json:"l1_bytes"`
-	Data      uint32              `json:"data_bytes"`
-	BSS       uint32              `json:"bss_bytes"`
-	DRAMBanks int                 `json:"dram_banks"`
-	L1Banks   int                 `json:"l1_banks"`
-	IRAM      bool                `json:"iram"`                       // runs in the instruction RAM of Wormhole's NCRISC
-	Stored    int                 `json:"stored_addresses,omitempty"` // words with an address of text
-	Variables int                 `json:"variables"`
-	Firmware  string              `json:"firmware,omitempty"`
-	Problem   string              `json:"problem,omitempty"`
-	Symbols   []metalVariableJSON `json:"symbols,omitempty"`
-}
-
-type metalVariableJSON struct {
-	Name string `json:"name"`
-	Addr uint32 `json:"address"`
-	Size uint32 `json:"size"`
+	metal.Kernel
+	Processor string                  `json:"processor,omitempty"`
+	Arch      string                  `json:"arch,omitempty"`
+	Revision  string                  `json:"revision,omitempty"`
+	L1        int                     `json:"l1_bytes"`
+	Data      uint32                  `json:"data_bytes"`
+	BSS       uint32                  `json:"bss_bytes"`
+	DRAMBanks int                     `json:"dram_banks"`
+	L1Banks   int                     `json:"l1_banks"`
+	IRAM      bool                    `json:"iram"`                       // runs in the instruction RAM of Wormhole's NCRISC
+	Stored    int                     `json:"stored_addresses,omitempty"` // words with an address of text
+	Variables int                     `json:"variables"`
+	Firmware  string                  `json:"firmware,omitempty"`
+	Problem   string                  `json:"problem,omitempty"`
+	Symbols   []kernels.MetalVariable `json:"symbols,omitempty"`
 }
 
 type metalJSON struct {
@@ -272,7 +252,7 @@ func metalFirmware(f *metal.Firmware) metalFirmwareJSON {
 
 // describe's error says why a kernel can't run; the image is nil if unreadable.
 func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Image, error) {
-	out := metalKernelJSON{File: k.Path, Name: k.Name, Hash: k.Hash, Build: k.Build, Commit: k.Commit, Processor: k.Processor.String()}
+	out := metalKernelJSON{Kernel: *k, Processor: k.Processor.String()}
 	if filepath.Base(k.Path) != metal.FileName(k.Processor) {
 		out.Processor = "" // a copy: the firmware says it
 	}
@@ -318,7 +298,7 @@ func (j *metalJSON) print(w cli.Text) {
 			if with[k.Problem] == nil {
 				problems = append(problems, k.Problem)
 			}
-			with[k.Problem] = append(with[k.Problem], j.below(k.File))
+			with[k.Problem] = append(with[k.Problem], j.below(k.Path))
 		}
 	}
 	if len(j.Ethernet) > 0 {
@@ -383,7 +363,7 @@ func (c *metalCheckCmd) Run(ctx context.Context, s cli.Streams) error {
 	case err != nil:
 		out.Problem = err.Error()
 	}
-	out.Symbols = cli.Map(im.Metal.Variables, func(v kernels.MetalVariable) metalVariableJSON { return metalVariableJSON(v) })
+	out.Symbols = im.Metal.Variables
 	err = cmp.Or(s.Print(c.JSON, out, out.print), err)
 	var missing *metal.NoFirmwareError
 	if errors.As(err, &missing) && missing.Err == nil {

@@ -66,12 +66,8 @@ func (c *InspectCmd) Run(s cli.Streams) error {
 func (c *InspectCmd) diff(s cli.Streams) error {
 	var both [2]*session.Session
 	for i, name := range []string{c.File, c.Diff} {
-		f, err := cli.Open(context.Background(), name)
-		if err != nil {
-			return fmt.Errorf("inspect: %w", err)
-		}
-		defer f.Close()
-		if both[i], err = session.Read(f); err != nil {
+		var err error
+		if both[i], err = cli.Read(name, session.Read); err != nil {
 			return fmt.Errorf("inspect %s: %w", name, err)
 		}
 	}
@@ -175,40 +171,13 @@ func (c *InspectCmd) OnlyReads() bool { return c.Output == "" }
 
 // StacksCmd prints the call stacks of the processors of a device that runs.
 type StacksCmd struct {
-	debugged
-	Core      []string `placeholder:"X-Y"`
-	Processor []string `placeholder:"NAME"`
-	ELF       []string `name:"elf" placeholder:"FILE" type:"existingfile"`
+	debugged `set:"cores="`
 	cli.AsJSON
-
-	at places
 }
-
-// Validate refuses what no device has.
-func (c *StacksCmd) Validate() error { return c.at.parse(c.Core, c.Processor) }
 
 type coreStacks struct {
 	Core   chip.Core    `json:"core"`
 	Stacks []live.Stack `json:"stacks"`
-}
-
-// places are what the flags --core and --processor name.
-type places struct {
-	cores      []chip.Core
-	processors []chip.Processor
-}
-
-func (p *places) parse(cores, processors []string) (err error) {
-	p.cores = nil
-	for _, s := range cores {
-		var c chip.Core
-		if n, err := fmt.Sscanf(s, "%d-%d", &c.X, &c.Y); n != 2 || err != nil || c.String() == "" {
-			return cli.Wrong("--core", s, "no logical coordinate", "give two numbers, such as 0-0")
-		}
-		p.cores = append(p.cores, c)
-	}
-	p.processors, err = cli.ParseProcessors(processors)
-	return err
 }
 
 func catalogue(arch chip.Arch, files []string) (*live.Catalogue, error) {
@@ -237,8 +206,29 @@ func addFiles(c *live.Catalogue, files []string) error {
 	return nil
 }
 
+// debugged are the flags that name processors of a device.
 type debugged struct {
-	Device string `required:"" placeholder:"DEVICE"`
+	Device    string   `required:"" placeholder:"DEVICE"`
+	Core      []string `default:"${cores}" placeholder:"X-Y"`
+	Processor []string `placeholder:"NAME"`
+	ELF       []string `name:"elf" placeholder:"FILE" type:"existingfile"`
+
+	cores      []chip.Core
+	processors []chip.Processor
+}
+
+// Validate refuses what no device has.
+func (d *debugged) Validate() (err error) {
+	d.cores = nil
+	for _, s := range d.Core {
+		var c chip.Core
+		if n, err := fmt.Sscanf(s, "%d-%d", &c.X, &c.Y); n != 2 || err != nil || c.String() == "" {
+			return cli.Wrong("--core", s, "no logical coordinate", "give two numbers, such as 0-0")
+		}
+		d.cores = append(d.cores, c)
+	}
+	d.processors, err = cli.ParseProcessors(d.Processor)
+	return err
 }
 
 func (d *debugged) open(ctx context.Context) (*kmd.Device, *chip.Chip, error) {
@@ -268,7 +258,7 @@ func (c *StacksCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 func (c *StacksCmd) collect(ctx context.Context, dev *kmd.Device, topo *chip.Chip, known *live.Catalogue) (out []coreStacks, err error) {
-	cores := c.at.cores
+	cores := c.cores
 	if len(cores) == 0 {
 		cores = slices.Collect(topo.Workers())
 	}
@@ -279,7 +269,7 @@ func (c *StacksCmd) collect(ctx context.Context, dev *kmd.Device, topo *chip.Chi
 			return nil, err
 		}
 		entry := coreStacks{Core: at}
-		for _, p := range c.at.processors {
+		for _, p := range c.processors {
 			st, err := known.Of(ctx, dev, l, xy, p)
 			if errors.Is(err, core.ErrUnsupported) || err != nil && len(out) == 0 && len(entry.Stacks) == 0 {
 				return nil, err
@@ -318,18 +308,10 @@ func printStacks(w cli.Text, all []coreStacks) {
 
 // GdbCmd serves the processors of a running device to gdb.
 type GdbCmd struct {
-	debugged
-	Core      []string `default:"0-0" placeholder:"X-Y"`
-	Processor []string `placeholder:"NAME"`
-	ELF       []string `name:"elf" placeholder:"FILE" type:"existingfile"`
-	Listen    string   `default:"localhost:1234" placeholder:"ADDRESS"`
-	Record    bool
-
-	at places
+	debugged `set:"cores=0-0"`
+	Listen   string `default:"localhost:1234" placeholder:"ADDRESS"`
+	Record   bool
 }
-
-// Validate refuses what no device has.
-func (c *GdbCmd) Validate() error { return c.at.parse(c.Core, c.Processor) }
 
 // Run serves one session.
 func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
@@ -374,7 +356,7 @@ func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 }
 
 func (c *GdbCmd) threads(dev *kmd.Device, topo *chip.Chip) (all []gdb.Thread, err error) {
-	for _, at := range c.at.cores {
+	for _, at := range c.cores {
 		xy, err := topo.Virtual(at)
 		if err != nil {
 			return nil, err
@@ -383,7 +365,7 @@ func (c *GdbCmd) threads(dev *kmd.Device, topo *chip.Chip) (all []gdb.Thread, er
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range c.at.processors {
+		for _, p := range c.processors {
 			k, err := tile.Core(p)
 			if err != nil {
 				return nil, err

@@ -52,21 +52,29 @@ type Cmd struct {
 	machine *target.Machine // if Device names several chips
 }
 
-// Result is the demo's result; its JSON form is for scripts.
-type Result struct {
-	Device   string `json:"device"`
-	Arch     string `json:"arch"`
-	Images   int    `json:"images"`
-	Batch    int    `json:"batch"`
-	Replays  int    `json:"replays"`
-	Cores    int    `json:"cores"`
-	Programs int    `json:"programs"`
+// Outcome is what demos on one and on several chips find out; its JSON form is for scripts.
+type Outcome struct {
+	Device  string `json:"device"`
+	Arch    string `json:"arch"`
+	Images  int    `json:"images"`
+	Batch   int    `json:"batch"`
+	Replays int    `json:"replays"`
 	// Accuracy is of Measured images: embedded ones not used for training, or all of a file.
-	Accuracy   float64 `json:"accuracy"`
-	Measured   int     `json:"accuracy_images"`
-	Mismatches int     `json:"mismatches"`
+	Accuracy    float64 `json:"accuracy"`
+	Measured    int     `json:"accuracy_images"`
+	Mismatches  int     `json:"mismatches"`
+	TraceBytes  int     `json:"trace_bytes"`
+	ReplayNs    int64   `json:"replay_host_ns_p50"`
+	Seconds     float64 `json:"seconds"`
+	OpenSeconds float64 `json:"open_seconds"`
+}
 
-	TraceBytes    int               `json:"trace_bytes"`
+// Result is the demo's result on one chip.
+type Result struct {
+	Outcome
+	Cores    int `json:"cores"`
+	Programs int `json:"programs"`
+
 	TraceCommands int               `json:"trace_command_bytes"`
 	TraceBanks    []tracebuf.Extent `json:"trace_banks"`
 	TraceFile     string            `json:"trace_file,omitempty"`
@@ -74,13 +82,10 @@ type Result struct {
 	GraphFile     string            `json:"graph_file,omitempty"`
 	TraceAfter    uint64            `json:"trace_bytes_after_release"`
 
-	EagerNs     int64   `json:"eager_host_ns_p50"`
-	ReplayNs    int64   `json:"replay_host_ns_p50"`
-	EagerBytes  int     `json:"eager_bytes"`
-	ReplayBytes int     `json:"replay_bytes"`
-	Allocs      uint64  `json:"replay_allocs"`
-	Seconds     float64 `json:"seconds"`
-	OpenSeconds float64 `json:"open_seconds"`
+	EagerNs     int64  `json:"eager_host_ns_p50"`
+	EagerBytes  int    `json:"eager_bytes"`
+	ReplayBytes int    `json:"replay_bytes"`
+	Allocs      uint64 `json:"replay_allocs"`
 
 	input    string
 	bankSize uint64
@@ -95,34 +100,35 @@ type sample struct {
 // arithmetic is what the host computes the expected scores by.
 const arithmetic = "bfloat16 arithmetic of the engines"
 
-// mismatchError says that scores differ from the host's; the first of count is described.
-type mismatchError struct {
-	count         int
-	batch, index  int
-	how           string
-	got, expected convnet.Scores
+// mismatches are results that differ from the host's.
+type mismatches struct {
+	count int
+	first string
 }
 
-func (e *mismatchError) Error() string {
-	return fmt.Sprintf("%s; the first is image %d of batch %d, %s: the device gave the scores %v, the "+arithmetic+" gives %v",
-		differing(e.count, "result"), e.index, e.batch, e.how, e.got, e.expected)
-}
-
-func (e *mismatchError) compare(batch int, how string, got, expected []convnet.Scores) {
-	for i, want := range expected {
-		if want != got[i] { // by their bits
-			if e.count++; e.count == 1 {
-				e.batch, e.index, e.how, e.got, e.expected = batch, i, how, got[i], want
+// compare notes which of several results differ, by their bits.
+func compare[T comparable](m *mismatches, got, expected []T, describe func(i int) string) {
+	for i, v := range got {
+		if v != expected[i] {
+			if m.count++; m.count == 1 {
+				m.first = describe(i)
 			}
 		}
 	}
 }
 
-func (e *mismatchError) err() error {
-	if e.count == 0 {
+func (m *mismatches) scores(batch int, how string, got, expected []convnet.Scores) {
+	compare(m, got, expected, func(i int) string {
+		return fmt.Sprintf("image %d of batch %d, %s: the device gave the scores %v, the "+arithmetic+" gives %v", i, batch, how, got[i],
+			expected[i])
+	})
+}
+
+func (m *mismatches) err(noun string) error {
+	if m.count == 0 {
 		return nil
 	}
-	return e
+	return fmt.Errorf("%s; the first is %s", differing(m.count, noun), m.first)
 }
 
 // Validate checks what can be checked without a device.
@@ -170,9 +176,12 @@ func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
 		}
 		return err
 	}
-	bar := newProgress(s.Err, !c.JSON && cli.IsTerminal(s.Err))
-	res, err := c.classify(ctx, images, measured, bar)
-	bar.end()
+	status := func(string) {}
+	if !c.JSON {
+		status = s.Status()
+	}
+	res, err := c.classify(ctx, images, measured, status)
+	status("")
 	if res == nil {
 		return err
 	}
@@ -194,8 +203,8 @@ func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	return all, len(all), err
 }
 
-// classify returns both the result and a *mismatchError if results differ from the host's.
-func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *Result, err error) {
+// classify returns both the result and an error if results differ from the host's.
+func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int, status func(string)) (res *Result, err error) {
 	start := time.Now()
 	net, err := convnet.Trained()
 	if err != nil {
@@ -218,7 +227,7 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 	opened := time.Since(start)
 
 	r := &demoRun{
-		dev: dev, ops: ops.New(dev), net: net, bar: bar, batches: slices.Collect(slices.Chunk(images, c.Batch)),
+		dev: dev, ops: ops.New(dev), net: net, status: status, batches: slices.Collect(slices.Chunk(images, c.Batch)),
 		room: min(c.Batch, len(images)), // more would only be padding
 	}
 	defer func() { err = errors.Join(err, r.ops.Release(context.WithoutCancel(ctx))) }()
@@ -247,15 +256,15 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 		defer func() { err = errors.Join(err, c.saveGraph(ctx, capture)) }()
 	}
 	res = &Result{
-		Device: c.Device, Arch: dev.Arch().String(), Images: len(images), Batch: c.Batch, Replays: len(r.batches),
-		Measured: measured, OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), input: c.Input, TimelineFile: c.Timeline,
-		GraphFile: c.Graph,
+		Outcome: Outcome{Device: c.Device, Arch: dev.Arch().String(), Images: len(images), Batch: c.Batch, Replays: len(r.batches),
+			Measured: measured, OpenSeconds: opened.Seconds()},
+		bankSize: dev.DRAMBankSize(), input: c.Input, TimelineFile: c.Timeline, GraphFile: c.Graph,
 	}
 
 	expected := make([][]convnet.Scores, len(r.batches))
 	eager, err := r.pass(ctx, "eager", false, func(i int, got []convnet.Scores) {
 		expected[i] = reference.Scores(dev.Arch(), net, r.batches[i])
-		r.check.compare(i, "run eagerly", got, expected[i])
+		r.check.scores(i, "run eagerly", got, expected[i])
 	}, nil)
 	if err != nil {
 		return nil, err
@@ -264,7 +273,7 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 
 	correct := 0
 	replay, err := r.pass(ctx, "replay", true, func(i int, got []convnet.Scores) {
-		r.check.compare(i, "replayed", got, expected[i])
+		r.check.scores(i, "replayed", got, expected[i])
 		for j, m := range r.batches[i] {
 			said := got[j].Best()
 			if i*c.Batch+j < measured {
@@ -286,7 +295,7 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 	res.TraceAfter = mem.Allocated * uint64(mem.Banks)
 	res.Mismatches = r.check.count
 	res.Seconds = time.Since(start).Seconds()
-	return res, r.check.err()
+	return res, r.check.err("result")
 }
 
 // Sampling of engine waits for a timeline.
@@ -317,12 +326,7 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 }
 
 func readImages(path string) ([]digits.Image, error) {
-	f, err := cli.Open(context.Background(), path) // the caller ends with its context
-	if err != nil {
-		return nil, inputError(path, err)
-	}
-	defer f.Close()
-	images, err := digits.ParseImages(f)
+	images, err := cli.Read(path, digits.ParseImages)
 	if err != nil {
 		return nil, inputError(path, err)
 	}
@@ -357,7 +361,7 @@ func Classify(ctx context.Context, t kmd.Target) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.classify(ctx, images, measured, newProgress(io.Discard, false))
+	_, err = c.classify(ctx, images, measured, func(string) {})
 	return err
 }
 
@@ -461,7 +465,7 @@ func (c *Cmd) recorded(ctx context.Context) (on kmd.Target, end func(error) erro
 			return err
 		}, nil
 	}
-	f, finish, err := cli.Create(ctx, "--record", c.Record)
+	f, err := cli.Create(ctx, "--record", c.Record)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -470,7 +474,7 @@ func (c *Cmd) recorded(ctx context.Context) (on kmd.Target, end func(error) erro
 	return r, func(err error) error {
 		// The recording of a failed demo is kept. If it can't be written, that is the only error.
 		closed := r.Close()
-		if bad := finish(w.Flush()); bad != nil {
+		if bad := f.End(w.Flush()); bad != nil {
 			return fmt.Errorf("--record %q: %w", c.Record, bad)
 		}
 		return errors.Join(err, closed)

@@ -32,50 +32,25 @@ func TestCheckerFindsCorruptedScores(t *testing.T) {
 	devtest.Must(t, err)
 	expected := reference.Scores(chip.Blackhole, net, images[:20])
 	got := slices.Clone(expected)
-	var c mismatchError
-	c.compare(0, "replayed", got, expected)
-	if err := c.err(); err != nil {
+	var c mismatches
+	c.scores(0, "replayed", got, expected)
+	if err := c.err("result"); err != nil {
 		t.Errorf("scores of the network itself: %v", err)
 	}
 	expected[11][0] = 0
 	got[7][3]++
 	got[11][0] = 0x8000 // -0
-	c.compare(4, "replayed", got, expected)
-	want := &mismatchError{2, 4, 7, "replayed", got[7], expected[7]}
-	if diff := cmp.Diff(error(want), c.err(), cmp.AllowUnexported(mismatchError{})); diff != "" {
-		t.Fatalf("mismatch (-want +got):\n%s", diff)
-	}
-	devtest.Says(t, want, "2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), arithmetic, fmt.Sprint(expected[7]))
+	c.scores(4, "replayed", got, expected)
+	devtest.Says(t, c.err("result"), "2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), arithmetic,
+		fmt.Sprint(expected[7]))
 }
 
 func TestProgress(t *testing.T) {
-	work := func(p *progress) {
-		p.begin("eager", 2)
-		p.step()
-		p.step()
-		p.end()
-	}
-	var b bytes.Buffer
-	work(newProgress(&b, false))
-	if b.Len() != 0 {
-		t.Errorf("without a terminal: %q", &b)
-	}
-	if cli.IsTerminal(&b) {
-		t.Error("a buffer is taken for a terminal")
-	}
-	work(newProgress(&b, true))
 	empty, half, full := strings.Repeat("░", 40), strings.Repeat("█", 20)+strings.Repeat("░", 20), strings.Repeat("█", 40)
-	want := "\reager   " + empty + " 0/2 batches" +
-		"\reager   " + half + " 1/2 batches" +
-		"\reager   " + full + " 2/2 batches" +
-		"\r" + strings.Repeat(" ", len("eager   ")+40+len(" 2/2 batches")) + "\r"
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("on a terminal (-want +got):\n%s", diff)
-	}
-	b.Reset()
-	newProgress(&b, true).end()
-	if b.Len() != 0 {
-		t.Errorf("a bar that was never drawn is removed: %q", &b)
+	for done, bar := range []string{empty, half, full} {
+		if got, want := progress("eager", done, 2), fmt.Sprintf("eager   %s %d/2 batches", bar, done); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
@@ -156,12 +131,16 @@ func TestCollect(t *testing.T) {
 }
 
 func TestCollectRefusesSizes(t *testing.T) {
-	for _, wrong := range [][]byte{nil, {1}, {0, 0, 0, 0, 0, 0, 0, 0x80}, {1, 0, 0, 2, 0, 0, 0, 0}} {
+	tooLong := slices.Repeat([][]byte{make([]byte, pieceSize)}, maxCollected/pieceSize+1)
+	for _, wrong := range [][][]byte{{make([]byte, pieceSize+1)}, tooLong} {
 		engines, err := hosts.InProcess(2)
 		devtest.Must(t, err)
-		for _, err := range hoststest.Each(engines, func(e *hosts.Local) error {
+		for _, err := range hoststest.Each(engines, func(e *hosts.Local) (err error) {
 			if e.Rank() == 1 {
-				_, err := e.Exchange(t.Context(), "collect", wrong)
+				for _, piece := range wrong {
+					_, failed := e.Exchange(t.Context(), "collect", piece)
+					err = errors.Join(err, failed)
+				}
 				return err
 			}
 			if _, err := (&job{Engine: e}).collect(t.Context(), "collect", nil); err == nil {
@@ -170,7 +149,7 @@ func TestCollectRefusesSizes(t *testing.T) {
 			return nil
 		}) {
 			if err != nil {
-				t.Errorf("sizes %v: %v", wrong, err)
+				t.Errorf("%d pieces: %v", len(wrong), err)
 			}
 		}
 	}

@@ -83,29 +83,6 @@ type generation struct {
 	PerSecond   float64 `json:"tokens_per_second"`
 }
 
-// tokenError says that tokens differ from the host's; the first of count is described.
-type tokenError struct {
-	count, at int
-	mode      string
-	got, want uint8
-}
-
-func (e *tokenError) Error() string {
-	return fmt.Sprintf("%s; the first is token %d, mode %s: the device made %d, the arithmetic of the engines on the host gives %d",
-		differing(e.count, "token"), e.at, e.mode, e.got, e.want)
-}
-
-func (e *tokenError) compare(mode string, got, want []uint8) {
-	for i, t := range got {
-		if t == want[i] {
-			continue
-		}
-		if e.count++; e.count == 1 {
-			e.at, e.mode, e.got, e.want = i, mode, t, want[i]
-		}
-	}
-}
-
 func (c *GenerateCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	ctx, j, err := startJob(ctx, c.Hosts, s.Who)
 	if err != nil {
@@ -138,7 +115,7 @@ func (r *Generated) together(ctx context.Context, j *job, s cli.Streams, asJSON 
 	}{all}, func(w cli.Text) { printTogether(w, all) })
 }
 
-// generate returns both the result and a *tokenError if tokens differ from the host's.
+// generate returns both the result and an error if tokens differ from the host's.
 func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Generated, err error) {
 	start := time.Now()
 	net, err := transformer.Trained()
@@ -171,7 +148,7 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 	res = &Generated{Device: c.Device, Arch: dev.Arch().String(), Seed: c.Seed, Temperature: c.Temperature,
 		Parameters: net.Parameters(), Programs: g.programs}
 	var want []uint8
-	var wrong tokenError
+	var wrong mismatches
 	for i, mode := range []string{"loop", "replay", "eager"} {
 		r, tokens, err := g.run(ctx, mode, show)
 		if err := errors.Join(err, show.end()); err != nil {
@@ -185,16 +162,16 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 			}
 		}
 		res.Runs = append(res.Runs, r)
-		wrong.compare(mode, tokens, want)
+		compare(&wrong, tokens, want, func(i int) string {
+			return fmt.Sprintf("token %d, mode %s: the device made %d, the arithmetic of the engines on the host gives %d", i, mode,
+				tokens[i], want[i])
+		})
 	}
 	if err := res.count(); err != nil {
 		return nil, err
 	}
 	res.Seconds, res.Mismatches = time.Since(start).Seconds(), wrong.count
-	if wrong.count > 0 {
-		return res, &wrong
-	}
-	return res, nil
+	return res, wrong.err("token")
 }
 
 func (r *Generated) count() error {

@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,23 +29,12 @@ import (
 )
 
 type meshResult struct {
-	Device      string      `json:"device"`
-	Arch        string      `json:"arch"`
-	Shape       []int       `json:"shape"`
-	Images      int         `json:"images"`
-	Batch       int         `json:"batch"`
-	Replays     int         `json:"replays"`
-	Accuracy    float64     `json:"accuracy"`
-	Measured    int         `json:"accuracy_images"`
-	Mismatches  int         `json:"mismatches"`
-	TraceBytes  int         `json:"trace_bytes"`
-	Streams     int         `json:"trace_streams"`
-	HostBytes   int         `json:"trace_host_bytes"`
-	ReplayNs    int64       `json:"replay_host_ns_p50"`
-	Seconds     float64     `json:"seconds"`
-	OpenSeconds float64     `json:"open_seconds"`
-	Hosts       int         `json:"hosts"`
-	Chips       []meshShare `json:"chips"`
+	Outcome
+	Shape     []int       `json:"shape"`
+	Streams   int         `json:"trace_streams"`
+	HostBytes int         `json:"trace_host_bytes"`
+	Hosts     int         `json:"hosts"`
+	Chips     []meshShare `json:"chips"`
 
 	rank int
 }
@@ -98,9 +86,9 @@ func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.I
 		return nil, err
 	}
 	res = &meshResult{
-		Device: c.Device, Arch: m.Here()[0].Device.Arch().String(), Shape: shape, Images: len(images),
-		Batch: min(c.Batch, (len(images)+m.Size()-1)/m.Size()), Measured: measured, OpenSeconds: time.Since(start).Seconds(),
-		Hosts: j.Size(), rank: j.Rank(),
+		Outcome: Outcome{Device: c.Device, Arch: m.Here()[0].Device.Arch().String(), Images: len(images), Measured: measured,
+			Batch: min(c.Batch, (len(images)+m.Size()-1)/m.Size()), OpenSeconds: time.Since(start).Seconds()},
+		Shape: shape, Hosts: j.Size(), rank: j.Rank(),
 		Chips: cli.Map(m.Chips(), func(c *mesh.Chip) meshShare { return meshShare{Coord: c.Coord, Name: c.Name} }),
 	}
 	if err := res.run(ctx, m, group, net, images); err != nil {
@@ -348,31 +336,21 @@ const (
 )
 
 func (j *job) collect(ctx context.Context, op string, mine []byte) ([][]byte, error) {
-	sizes, err := j.Exchange(ctx, op, binary.LittleEndian.AppendUint64(nil, uint64(len(mine))))
-	if err != nil {
-		return nil, err
-	}
-	out, left := make([][]byte, len(sizes)), make([]uint64, len(sizes))
-	for rank, b := range sizes {
-		if len(b) != 8 {
-			return nil, fmt.Errorf("%s: process %d says %d B, want 8: is it another version?", op, rank, len(b))
-		}
-		if left[rank] = binary.LittleEndian.Uint64(b); left[rank] > maxCollected {
-			return nil, fmt.Errorf("%s: process %d has %d B, want at most %d", op, rank, left[rank], maxCollected)
-		}
-	}
-	for slices.Max(left) > 0 {
+	out := make([][]byte, j.Size())
+	for more := true; more; {
 		piece := mine[:min(len(mine), pieceSize)]
 		mine = mine[len(piece):]
 		all, err := j.Exchange(ctx, op, piece)
 		if err != nil {
 			return nil, err
 		}
+		more = false
 		for rank, b := range all {
-			if want := min(left[rank], pieceSize); uint64(len(b)) != want {
-				return nil, fmt.Errorf("%s: process %d gave %d B, want %d", op, rank, len(b), want)
+			if out[rank] = append(out[rank], b...); len(b) > pieceSize || len(out[rank]) > maxCollected {
+				return nil, fmt.Errorf("%s: process %d gave %d B, %d together, want at most %d and %d: is it another version?", op, rank,
+					len(b), len(out[rank]), pieceSize, maxCollected)
 			}
-			out[rank], left[rank] = append(out[rank], b...), left[rank]-uint64(len(b))
+			more = more || len(b) == pieceSize // a shorter piece is the last one
 		}
 	}
 	return out, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -16,53 +15,21 @@ import (
 	"github.com/reprise-tt/reprise/pipeline"
 )
 
-type progress struct {
-	w         io.Writer
-	on        bool
-	what      string
-	done, all int
-	drawn     int
-}
-
 const barWidth = 40
 
-func newProgress(w io.Writer, on bool) *progress { return &progress{w: w, on: on} }
-
-func (p *progress) begin(what string, n int) {
-	p.what, p.done, p.all = what, 0, n
-	p.draw()
-}
-
-func (p *progress) step() {
-	p.done++
-	p.draw()
-}
-
-func (p *progress) end() {
-	if p.on && p.drawn > 0 {
-		fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", p.drawn))
-		p.drawn = 0
-	}
-}
-
-func (p *progress) draw() {
-	if !p.on || p.all == 0 {
-		return
-	}
-	pos := barWidth * p.done / p.all
-	line := fmt.Sprintf("%-7s %s%s %d/%d batches", p.what, strings.Repeat("█", pos), strings.Repeat("░", barWidth-pos), p.done, p.all)
-	fmt.Fprintf(p.w, "\r%s", line)
-	p.drawn = max(p.drawn, len([]rune(line)))
+func progress(what string, done, all int) string {
+	pos := barWidth * done / all
+	return fmt.Sprintf("%-7s %s%s %d/%d batches", what, strings.Repeat("█", pos), strings.Repeat("░", barWidth-pos), done, all)
 }
 
 type demoRun struct {
 	dev     *reprise.Device
 	ops     *ops.Device
 	net     *convnet.Network
-	bar     *progress
+	status  func(string) // shows the progress
 	room    int
 	batches [][]digits.Image
-	check   mismatchError
+	check   mismatches
 	span    func(string) func() // of the timeline; nil without one
 }
 
@@ -110,10 +77,10 @@ func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(in
 	if err := pipe.Compile(ctx, inputs[0]); err != nil {
 		return p, err
 	}
-	r.bar.begin(what, len(r.batches))
+	r.status(progress(what, 0, len(r.batches)))
 	clock = submitTimes{}
 	stop := r.dev.Observe(&clock)
-	err = r.stream(ctx, pipe, inputs, got)
+	err = r.stream(ctx, what, pipe, inputs, got)
 	stop()
 	end()
 	if err == nil && done != nil {
@@ -122,7 +89,8 @@ func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(in
 	return clock.passed(len(r.batches)), err
 }
 
-func (r *demoRun) stream(ctx context.Context, pipe *pipeline.Pipeline, inputs [][]byte, got func(int, []convnet.Scores)) error {
+func (r *demoRun) stream(ctx context.Context, what string, pipe *pipeline.Pipeline, inputs [][]byte,
+	got func(int, []convnet.Scores)) error {
 	i := 0
 	for out, err := range pipe.Run(ctx, slices.Values(inputs)) {
 		if err != nil {
@@ -133,8 +101,8 @@ func (r *demoRun) stream(ctx context.Context, pipe *pipeline.Pipeline, inputs []
 			return err
 		}
 		got(i, all[:len(r.batches[i])])
-		r.bar.step()
 		i++
+		r.status(progress(what, i, len(r.batches)))
 	}
 	return nil
 }

@@ -34,17 +34,16 @@ type reportArg struct {
 	Report string `arg:"" placeholder:"REPORT"`
 }
 
-func (*reportArg) OnlyReads() bool { return true }
-
 func (a *reportArg) read(s cli.Streams) (*graph.Report, error) {
-	f, err := cli.Open(context.Background(), a.Report) // readers end with their context
+	r, err := cli.Read(a.Report, func(f io.Reader) (*graph.Report, error) {
+		r, err := graph.Decode(f, graph.Limits{})
+		if err != nil {
+			err = fmt.Errorf("%s: %w", a.Report, err)
+		}
+		return r, err
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	r, err := graph.Decode(f, graph.Limits{})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a.Report, err)
 	}
 	for _, w := range r.Warnings() {
 		fmt.Fprintln(s.Err, "warning:", w)
@@ -67,6 +66,7 @@ func (a *describedArg) read(s cli.Streams) (*graph.Report, error) {
 
 type graphShowCmd struct {
 	reportArg
+	cli.Reader
 	Tree bool
 }
 
@@ -102,6 +102,7 @@ func with(s cli.Streams, read func(cli.Streams) (*graph.Report, error), f func(*
 
 type graphLevelsCmd struct {
 	reportArg
+	cli.Reader
 	MaxLevel int  `default:"1" placeholder:"N"`
 	JSON     bool `name:"json"`
 }
@@ -130,6 +131,7 @@ func (c *graphLevelsCmd) Run(s cli.Streams) error {
 
 type graphTableCmd struct {
 	reportArg
+	cli.Reader
 	cli.AsJSON
 }
 
@@ -149,6 +151,7 @@ func (c *graphTableCmd) Run(s cli.Streams) error {
 
 type graphPeakCmd struct {
 	describedArg
+	cli.Reader
 	Cores *int `placeholder:"N"`
 	cli.AsJSON
 }
@@ -203,8 +206,6 @@ type drawing struct {
 	reportArg
 	picture
 }
-
-func (c *drawing) OnlyReads() bool { return c.picture.OnlyReads() }
 
 type graphDotCmd struct {
 	drawing
@@ -268,8 +269,6 @@ type graphHTMLCmd struct {
 	picture
 }
 
-func (c *graphHTMLCmd) OnlyReads() bool { return c.picture.OnlyReads() }
-
 func (c *graphHTMLCmd) Run(ctx context.Context, s cli.Streams) error {
 	return with(s, c.read, func(r *graph.Report) error {
 		return c.save(ctx, s, func(w io.Writer) error { return view.HTML(w, filepath.Base(c.Report), r) })
@@ -281,8 +280,6 @@ type graphPerfCmd struct {
 	Output string `short:"o" required:"" placeholder:"DIR"`
 	cli.AsJSON
 }
-
-func (*graphPerfCmd) OnlyReads() bool { return false }
 
 // Run writes all files or none.
 func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
@@ -315,8 +312,6 @@ type graphServeCmd struct {
 	describedArg
 	Listen string `default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
 }
-
-func (*graphServeCmd) OnlyReads() bool { return false }
 
 func (c *graphServeCmd) Run(ctx context.Context, s cli.Streams) error {
 	r, err := cli.Until(ctx, func() (*graph.Report, error) { return c.read(s) })

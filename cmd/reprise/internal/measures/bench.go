@@ -137,23 +137,16 @@ func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		Target: c.target.Open(), Device: c.Device, Families: c.Families, Rounds: c.Rounds, Warmup: c.Warmup, Programs: c.Programs,
 		EBPF: c.EBPF, Markers: c.Markers, Timeline: c.Timeline != "",
 	}
-	if card, ok := c.target.Emulated("", sim.Synchronous(), sim.Seed(1)).Open().(*sim.Card); ok {
-		config.CountTarget, config.Executed = card, func() [3]uint64 { return card.Chip().QueueExecuted() }
-	}
+	config.CountTarget, _ = c.target.Emulated("", sim.Synchronous(), sim.Seed(1)).Open().(*sim.Card)
 	if c.summary() {
 		config.Demo = demo.Classify
 	}
 	if c.target.Kind == target.Emulator {
-		emulated := func(d *target.Device) func() bench.Emulated {
-			return func() bench.Emulated {
-				card := d.Open().(*sim.Card)
-				return bench.Emulated{Target: card, Work: func() bench.Work { return bench.Work(card.Chip().Work()) }}
-			}
-		}
-		config.Emulated, config.Parallel = emulated(c.target), emulated(c.target.Emulated("", sim.Parallel()))
+		config.Emulated = func() *sim.Card { return c.target.Open().(*sim.Card) }
+		config.Parallel = c.target.Emulated("", sim.Parallel()).Open()
 	}
 	if c.against != nil {
-		config.Against = &bench.Against{Target: c.against.Open(), Name: c.Against, Emulated: c.against.Kind == target.Emulator}
+		config.Against = &bench.Against{Target: c.against.Open(), Name: c.Against}
 	}
 	if runtime.NumCPU() > 1 {
 		config.ProbeTarget = c.target.Emulated("", sim.Awake()).Open()
@@ -166,10 +159,8 @@ func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		defer func() { err = errors.Join(err, end()) }()
 		config.Mesh = mesh.Cards(cards...)
 	}
-	if cli.IsTerminal(s.Err) {
-		config.Progress = func(figure string) { fmt.Fprintf(s.Err, "\r\x1b[K%s", figure) }
-		defer fmt.Fprint(s.Err, "\r\x1b[K")
-	}
+	config.Progress = s.Status()
+	defer config.Progress("")
 	r, err := bench.Run(ctx, config)
 	if err != nil {
 		return cli.OpenError(c.Device, err)
@@ -244,12 +235,8 @@ func (c *deviceCmd) compare(w io.Writer, old, cur *report.Report) error {
 	return err
 }
 
-func readReport(name string) (r *report.Report, err error) {
-	f, err := cli.Open(context.Background(), name) // the caller ends with its context
-	if err == nil {
-		defer f.Close()
-		r, err = report.ReadReport(f)
-	}
+func readReport(name string) (*report.Report, error) {
+	r, err := cli.Read(name, report.ReadReport)
 	if err != nil {
 		return nil, cli.Wrong("--compare", name, cli.Cause(err).Error(), "name a file that reprise bench --output wrote").By(err)
 	}

@@ -79,9 +79,7 @@ func (c *benchTTNNCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	sims.AdoptOrphans()
 	defer sims.KillOrphans() // compilers, if a process was ended
-	if cli.IsTerminal(s.Err) {
-		defer fmt.Fprint(s.Err, "\r\x1b[K")
-	}
+	defer s.Status()("")
 	var chips []bench.TimedChip
 	for _, arch := range c.chips(simulators) {
 		emulator := &timer{run: *run, script: script}
@@ -149,33 +147,20 @@ func (c *benchTTNNCmd) timeChip(ctx context.Context, s cli.Streams, arch chip.Ar
 	if err != nil {
 		return nil, err
 	}
+	status := s.Status()
 	for round := range c.Rounds {
 		for i, t := range timers {
-			if cli.IsTerminal(s.Err) {
-				t.progress = func(name string) {
-					fmt.Fprintf(s.Err, "\r\x1b[K%v, round %d of %d, %s: %s", arch, round+1, c.Rounds, []string{"reprise", "ttsim"}[i], name)
-				}
+			t.progress = func(name string) {
+				status(fmt.Sprintf("%v, round %d of %d, %s: %s", arch, round+1, c.Rounds, []string{"reprise", "ttsim"}[i], name))
 			}
 			if err := t.round(ctx, names); err != nil {
 				return nil, err
 			}
 		}
 	}
-	out := &bench.TimedChip{Name: arch.String()}
-	of := func(name string) bench.Timed {
-		x := bench.Timed{Name: name, Reprise: timers[0].times[name]}
-		if len(timers) > 1 {
-			x.TTSim = timers[1].times[name]
-		}
-		return x
-	}
-	out.Open = of(bench.OpenDevice)
-	for _, name := range names {
-		if timers[0].skipped[name] {
-			out.Skipped = append(out.Skipped, name)
-			continue
-		}
-		out.Programs = append(out.Programs, of(name))
+	out := &bench.TimedChip{Name: arch.String(), Programs: names, Reprise: timers[0].times}
+	if len(timers) > 1 {
+		out.TTSim = timers[1].times
 	}
 	return out, nil
 }
@@ -185,8 +170,7 @@ type timer struct {
 	script   string
 	progress func(name string)
 
-	times   map[string]bench.Times // by program, and of opening the device
-	skipped map[string]bool
+	times map[string]bench.Times // by program, and of opening the device
 }
 
 func (t *timer) command(ctx context.Context, args ...string) (*exec.Cmd, *strings.Builder, error) {
@@ -227,9 +211,9 @@ func (t *timer) list(ctx context.Context, patterns []string) ([]string, error) {
 // round counts a program that ends its process as refused; later rounds skip it.
 func (t *timer) round(ctx context.Context, names []string) error {
 	if t.times == nil {
-		t.times, t.skipped = map[string]bench.Times{}, map[string]bool{}
+		t.times = map[string]bench.Times{}
 	}
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return t.skipped[name] || t.times[name].Refused != "" })
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return t.times[name].Skipped || t.times[name].Refused != "" })
 	for len(names) > 0 {
 		done, err := t.process(ctx, names)
 		if err != nil {
@@ -300,8 +284,7 @@ func (t *timer) note(line timedLine) {
 	x := t.times[line.Name]
 	switch {
 	case line.Skipped != "":
-		t.skipped[line.Name] = true
-		return
+		x.Skipped = true
 	case line.Error != "":
 		x.Refused, _, _ = strings.Cut(line.Error, "\n")
 	default:

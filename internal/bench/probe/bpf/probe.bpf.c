@@ -69,13 +69,18 @@ struct call_key {
 	u32 cmd; // of an ioctl
 };
 
-struct call {
+// Times are in ns.
+struct durations {
 	u64 count;
-	u64 errors;
-	u64 total_ns;
-	u64 off_ns;
-	u64 max_ns;
+	u64 total;
+	u64 max;
 	u64 slots[SLOTS];
+};
+
+struct call {
+	u64 errors;
+	u64 off; // the processor
+	struct durations durations;
 };
 
 struct {
@@ -91,20 +96,13 @@ struct activity_key {
 };
 
 struct activity {
-	u64 on_ns;
-	u64 off_ns;   // of which
-	u64 ready_ns; // waiting for a processor
+	u64 on; // the processor
+	struct durations off;   // of which
+	struct durations ready; // waiting for a processor
 	u64 voluntary;
 	u64 preempted;
-	u64 faults;
+	struct durations faults;
 	u64 major;
-	u64 fault_ns;
-	u64 max_off_ns;
-	u64 max_ready_ns;
-	u64 max_fault_ns;
-	u64 off[SLOTS];
-	u64 ready[SLOTS];
-	u64 fault[SLOTS];
 };
 
 struct {
@@ -119,18 +117,11 @@ struct function_key {
 	u32 stage;
 };
 
-struct function_stat {
-	u64 count;
-	u64 total_ns;
-	u64 max_ns;
-	u64 slots[SLOTS];
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
 	__type(key, struct function_key);
-	__type(value, struct function_stat);
+	__type(value, struct durations);
 } functions SEC(".maps");
 
 struct inside_key {
@@ -221,10 +212,14 @@ INLINE u32 slot(u64 v)
 
 #define add(place, v) __sync_fetch_and_add(&(place), (v))
 
-INLINE void count(u64 *slots, u64 ns)
+INLINE void took(struct durations *d, u64 ns)
 {
+	add(d->count, 1);
+	add(d->total, ns);
+	if (ns > d->max)
+		d->max = ns;
 	u32 n = slot(ns) & (SLOTS - 1);
-	add(slots[n], 1);
+	add(d->slots[n], 1);
 }
 
 // is_target says whether the current process is the one that is watched, and learns its number if that isn't known.
@@ -357,14 +352,10 @@ int exit_call(struct raw_args *ctx)
 	}
 	u64 ns = now - t->call_at;
 	s64 result = ctx->args[1];
-	add(c->count, 1);
 	if (result < 0 && result >= -4095)
 		add(c->errors, 1);
-	add(c->total_ns, ns);
-	add(c->off_ns, t->call_off);
-	if (ns > c->max_ns)
-		c->max_ns = ns;
-	count(c->slots, ns);
+	add(c->off, t->call_off);
+	took(&c->durations, ns);
 	slow(EVENT_CALL, t->tid, t->call_stage, t->call_nr, t->call_at, ns);
 	return 0;
 }
@@ -377,7 +368,7 @@ INLINE void leave(struct thread *t, u32 in, int ready)
 	struct activity *a = activity(t->tid, in);
 	if (a) {
 		if (t->on_at)
-			add(a->on_ns, now - t->on_at);
+			add(a->on, now - t->on_at);
 		if (ready)
 			add(a->preempted, 1);
 		else
@@ -405,17 +396,11 @@ INLINE void arrive(struct thread *t, u32 in)
 	struct activity *a = activity(t->tid, in);
 	if (!a)
 		return;
-	add(a->off_ns, off);
-	count(a->off, off);
-	if (off > a->max_off_ns)
-		a->max_off_ns = off;
+	took(&a->off, off);
 	slow(EVENT_BLOCKED, t->tid, in, t->in_call ? t->call_nr : ~0U, off_at, off - waited);
 	if (!woken)
 		return;
-	add(a->ready_ns, waited);
-	count(a->ready, waited);
-	if (waited > a->max_ready_ns)
-		a->max_ready_ns = waited;
+	took(&a->ready, waited);
 	slow(EVENT_READY, t->tid, in, t->ready, woken, waited);
 }
 
@@ -529,13 +514,9 @@ int exit_fault(u64 *ctx) // vma, address, flags, regs, the result
 	struct activity *a = activity(t->tid, in);
 	if (!a)
 		return 0;
-	add(a->faults, 1);
 	if (ctx[4] & VM_FAULT_MAJOR)
 		add(a->major, 1);
-	add(a->fault_ns, ns);
-	count(a->fault, ns);
-	if (ns > a->max_fault_ns)
-		a->max_fault_ns = ns;
+	took(&a->faults, ns);
 	slow(EVENT_FAULT, t->tid, in, 0, at, ns);
 	return 0;
 }
@@ -549,7 +530,7 @@ int count_fault(struct raw_args *ctx)
 		return 0;
 	struct activity *a = activity(t->tid, stage());
 	if (a)
-		add(a->faults, 1);
+		add(a->faults.count, 1);
 	return 0;
 }
 
@@ -566,12 +547,12 @@ INLINE void enter(void)
 		lose(LOST_FUNCTIONS);
 }
 
-static const struct function_stat no_function;
+static const struct durations no_function;
 
-INLINE struct function_stat *stat_of(u32 f, u32 in)
+INLINE struct durations *stat_of(u32 f, u32 in)
 {
 	struct function_key k = {.function = f, .stage = in};
-	struct function_stat *s = bpf_map_lookup_elem(&functions, &k);
+	struct durations *s = bpf_map_lookup_elem(&functions, &k);
 	if (s)
 		return s;
 	bpf_map_update_elem(&functions, &k, &no_function, BPF_NOEXIST);
@@ -579,15 +560,6 @@ INLINE struct function_stat *stat_of(u32 f, u32 in)
 	if (!s)
 		lose(LOST_FUNCTIONS);
 	return s;
-}
-
-INLINE void took(struct function_stat *s, u64 ns)
-{
-	add(s->count, 1);
-	add(s->total_ns, ns);
-	if (ns > s->max_ns)
-		s->max_ns = ns;
-	count(s->slots, ns);
 }
 
 INLINE void leave_function(void)
@@ -604,7 +576,7 @@ INLINE void leave_function(void)
 	u64 start = *at;
 	bpf_map_delete_elem(&inside, &k);
 	u32 in = stage();
-	struct function_stat *s = stat_of(function, in);
+	struct durations *s = stat_of(function, in);
 	if (!s)
 		return;
 	took(s, now - start);
@@ -648,7 +620,7 @@ int mark_submitted(void *ctx)
 	u32 tid;
 	if (!current(&tid))
 		return 0;
-	struct function_stat *s = stat_of(SUBMITTED, stage());
+	struct durations *s = stat_of(SUBMITTED, stage());
 	if (s)
 		add(s->count, 1);
 	u64 number = 0;
@@ -673,7 +645,7 @@ int mark_completed(void *ctx)
 		return 0;
 	u64 start = *at;
 	bpf_map_delete_elem(&marks, &number);
-	struct function_stat *s = stat_of(COMPLETED, stage());
+	struct durations *s = stat_of(COMPLETED, stage());
 	if (s)
 		took(s, now - start);
 	return 0;
