@@ -86,8 +86,8 @@ func validateAll(files []*File) error {
 }
 
 func within(whole string, err error) error {
-	var e *FileError
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*FileError](err)
+	if !ok {
 		return err
 	}
 	c := *e

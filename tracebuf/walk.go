@@ -49,8 +49,7 @@ func (w *walker) walk() error {
 	im := w.im
 	if err := cq.CheckTrace(im.Layout, cq.DefaultLimits(0), im.Bytes); err != nil {
 		at := "commands"
-		var fe *cq.FormatError
-		if errors.As(err, &fe) {
+		if fe, ok := errors.AsType[*cq.FormatError](err); ok {
 			at = where(fe.Offset)
 		}
 		return &FileError{Part: at, What: err.Error(), Err: err}

@@ -36,7 +36,7 @@ func (w *walker) noted() (err error) {
 	n := &w.nest
 	n.arriving = slices.Repeat([]int{-1}, len(w.im.Steps)+1)
 	n.places, err = w.im.Flow()
-	if bad := (*flow.NestError)(nil); errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*flow.NestError](err); ok {
 		return w.fail(w.im.Steps[bad.Step].Offset, "%s", bad.What)
 	}
 	return err
