@@ -40,11 +40,10 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t, err := d.doLocked(ctx, name, args, f, opts)
-	var miss *CacheMissError
-	switch {
-	case err == nil:
+	if err == nil {
 		return t, nil
-	case errors.As(err, &miss):
+	}
+	if _, miss := errors.AsType[*CacheMissError](err); miss {
 		return nil, err
 	}
 	return nil, &opError{name, err}

@@ -180,10 +180,9 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 			shape = slices.Delete(shape, i, i+1)
 		}
 		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: c.memoryOr(Interleaved(a.spec.Memory.Kind))}
-		return c.deviceOp("argmax", "ArgMaxDeviceOperation",
-			argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) error {
-				return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.pageBytes, out.pageBytes))})
-			})
+		return c.compute("argmax", "ArgMaxDeviceOperation", argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) job {
+			return job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.pageBytes, out.pageBytes))}
+		})
 	}, opts...)
 }
 

@@ -247,11 +247,22 @@ func permuted(dims, order []int) arrangement {
 }
 
 func isOrder(order []int) bool {
-	s := slices.Sorted(slices.Values(order))
-	for i, k := range s {
-		if i != k {
-			return false
-		}
+	return slices.Equal(slices.Sorted(slices.Values(order)), upTo(len(order)))
+}
+
+// upTo returns the numbers from 0 to n-1.
+func upTo(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
 	}
-	return true
+	return out
+}
+
+func reordered(shape, order []int) []int {
+	out := make([]int, len(order))
+	for i, k := range order {
+		out[i] = shape[k]
+	}
+	return out
 }

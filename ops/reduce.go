@@ -32,15 +32,15 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 		if err := floatTiles(a); err != nil {
 			return nil, err
 		}
-		s := a.spec.clone()
-		rank := len(s.Shape)
-		along, err := dimension(dim, s.Shape)
+		shape := a.Shape()
+		rank := len(shape)
+		along, err := dimension(dim, shape)
 		if err != nil {
 			return nil, err
 		}
-		rows, n := along != rank-1, s.Shape[along]
-		s.Shape[along] = 1
-		c.place(&s, a)
+		rows, n := along != rank-1, shape[along]
+		shape[along] = 1
+		s := c.shaped(a, shape)
 		args := argList{a, op, dim, s.Memory}
 		return c.deviceOp("reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) error {
 			switch {
