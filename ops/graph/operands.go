@@ -213,15 +213,11 @@ func Outputs(g *Graph, cores int) ([]Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	isOutput := map[int]bool{}
-	for _, c := range counters {
-		isOutput[c] = true
-	}
 	alloc := g.allocations()
 	var out []Output
 	for i, b := range g.All(BufferNode) {
 		for _, c := range g.tensors(b.Connections) {
-			if !isOutput[c] {
+			if !slices.Contains(counters, c) {
 				continue
 			}
 			o := Output{Tensor: c, Shape: ParseShape(g.Nodes[c].Params[ParamShape]), Size: b.Params.Size(ParamSize), Type: DRAM}

@@ -327,10 +327,8 @@ func (m *Model) Scores(ctx context.Context) ([Slots]bf16.Number, error) {
 	if err != nil {
 		return out, err
 	}
-	for i := range out {
-		out[i] = bf16.Number(binary.LittleEndian.Uint16(h.Data[2*i:]))
-	}
-	return out, nil
+	_, err = binary.Decode(h.Data, binary.LittleEndian, &out)
+	return out, err
 }
 
 // Close deallocates the tensors and unloads this package's programs. A second Close has no effect.

@@ -39,10 +39,8 @@ func newPlan(r *graph.Report, base int) *plan {
 	p.renumber()
 	p.operations()
 	for _, n := range p.g.All(graph.BufferAllocate) {
-		for _, c := range n.Connections {
-			if m := p.g.At(c); m != nil && m.Type == graph.BufferNode {
-				p.buf[c] = n
-			}
+		if b := p.g.First(n, graph.BufferNode); b != nil {
+			p.buf[b.Counter] = n
 		}
 	}
 	return p
