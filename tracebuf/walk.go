@@ -229,8 +229,8 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 		}
 		copy(w.offsets[:], c.Offsets[:3])
 		for _, o := range w.offsets[1:] { // may be below kernel memory: what it is added to brings kernels into it
-			if end := w.l1.KernelConfig + w.l1.KernelConfigSize; o%cq.L1Align != 0 || o > end {
-				return w.fail(at, "a write offset is %#x, kernels are at multiples of 16 up to %#x", o, end)
+			if o%cq.L1Align != 0 || o > w.l1.KernelEnd() {
+				return w.fail(at, "a write offset is %#x, kernels are at multiples of 16 up to %#x", o, w.l1.KernelEnd())
 			}
 		}
 		return nil
@@ -379,9 +379,8 @@ func (w *walker) kernelConfig(at int, name fmt.Stringer, index int, addr, n uint
 		return w.fail(at, "%s relative to write offset %d, which isn't set", name, index)
 	}
 	start := uint64(w.offsets[index]) + uint64(addr)
-	first := uint64(w.l1.KernelConfig)
-	if end := first + uint64(w.l1.KernelConfigSize); start < first || start+uint64(n) > end {
-		return w.fail(at, "%s of %d B at %#x, kernel memory is %#x to %#x", name, n, start, first, end)
+	if !w.inKernelMemory(start, n) {
+		return w.fail(at, "%s of %d B at %#x, kernel memory is %#x to %#x", name, n, start, w.l1.KernelConfig, w.l1.KernelEnd())
 	}
 	if start%cq.L1Align != 0 {
 		return w.fail(at, "%s at %#x, want a multiple of %d", name, start, cq.L1Align)

@@ -274,7 +274,7 @@ func (w *walker) call(s *Step, c *cq.CallTrace) error {
 	w.runs, w.flight = callee.Image.Counted(), flight{}
 	w.placed(n.shapes[i].texts...)
 	if w.runs > 0 {
-		w.flight.busy = []memory{{w.runs - 1, w.l1.KernelConfig, w.l1.KernelConfig + w.l1.KernelConfigSize}}
+		w.flight.busy = []memory{{w.runs - 1, w.l1.KernelConfig, w.l1.KernelEnd()}}
 	}
 	return nil
 }

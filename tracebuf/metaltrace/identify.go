@@ -245,7 +245,7 @@ func (msg *message) launch(workers *abi.Layout, m, config *l1Memory) (Launch, er
 				msg.start, workers.Revision)
 		}
 	}
-	if base < l1.KernelConfig || base >= l1.KernelConfig+l1.KernelConfigSize || enables == 0 || enables >= 1<<chip.NumProcessors {
+	if base < l1.KernelConfig || base >= l1.KernelEnd() || enables == 0 || enables >= 1<<chip.NumProcessors {
 		return out, msg.refuse(ErrUnsupported, "the launch message of %v starts kernels %#x with configuration at %#x, which %v doesn't",
 			msg.start, enables, base, workers.Revision)
 	}
