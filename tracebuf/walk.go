@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -379,7 +380,7 @@ func (w *walker) kernelConfig(at int, name fmt.Stringer, index int, addr, n uint
 		return w.fail(at, "%s relative to write offset %d, which isn't set", name, index)
 	}
 	start := uint64(w.offsets[index]) + uint64(addr)
-	if !w.inKernelMemory(start, n) {
+	if start > math.MaxUint32 || !w.inKernelMemory(uint32(start), n) {
 		return w.fail(at, "%s of %d B at %#x, kernel memory is %#x to %#x", name, n, start, w.l1.KernelConfig, w.l1.KernelEnd())
 	}
 	if start%cq.L1Align != 0 {

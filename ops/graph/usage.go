@@ -1,7 +1,7 @@
 package graph
 
-// programSums are the circular buffers, dataflow buffers and scratchpads of programs on one core, by
-// device: all bytes, and those in buffers.
+// programSums are the circular buffers, dataflow buffers and scratchpads of programs on one core,
+// by device: all bytes, and those in buffers.
 type programSums map[int64][2]int64
 
 func (s programSums) add(n *Node) {
