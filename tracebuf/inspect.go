@@ -82,35 +82,21 @@ func Inspect(im *Image) (*Contents, error) {
 
 func (c *Contents) relocated(at, n int) { c.Relocated = append(c.Relocated, ByteRange{at, at + n}) }
 
-// InspectAll reads all parts of a trace over several devices from the files of [DecodeAll].
+// InspectAll reads all parts of a trace from the files of [DecodeAll].
 func InspectAll(files []*File) ([]*Contents, error) {
 	var out []*Contents
 	for i, f := range files {
 		if f == nil {
 			continue
 		}
-		parts, err := InspectFile(f)
-		if err != nil {
-			return nil, err
+		for _, p := range f.Parts() {
+			c, err := Inspect(&p.Image)
+			if err != nil {
+				return nil, err
+			}
+			c.Device, c.Queue = i, p.Target.Queue
+			out = append(out, c)
 		}
-		for _, c := range parts {
-			c.Device = i
-		}
-		out = append(out, parts...)
-	}
-	return out, nil
-}
-
-// InspectFile reads all parts of a trace of one device.
-func InspectFile(f *File) ([]*Contents, error) {
-	var out []*Contents
-	for _, p := range f.Parts() {
-		c, err := Inspect(&p.Image)
-		if err != nil {
-			return nil, err
-		}
-		c.Queue = p.Target.Queue
-		out = append(out, c)
 	}
 	return out, nil
 }
