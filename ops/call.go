@@ -112,29 +112,25 @@ func (c *call) function(name string, args argList, f func() (*Tensor, error)) (*
 	if c.quiet {
 		return f()
 	}
-	before := c.ctx
+	before, captures := c.ctx, &c.d.captures
 	ctx, end := c.d.observers.begin(before, c.d.id, name, args.texts)
 	c.ctx = ctx
-	t, err := c.captured(name, args, f)
+	active := captures.active()
+	if active {
+		captures.begin(name, args.graph())
+	}
+	t, err := f()
+	if active {
+		var out []*graph.Tensor
+		if err == nil && t != nil {
+			for _, o := range append([]*Tensor{t}, c.others...) {
+				out = append(out, o.graph())
+			}
+		}
+		captures.end(err, out...)
+	}
 	end(err)
 	c.ctx = before
-	return t, err
-}
-
-func (c *call) captured(name string, args argList, f func() (*Tensor, error)) (*Tensor, error) {
-	captures := &c.d.captures
-	if !captures.active() {
-		return f()
-	}
-	captures.begin(name, args.graph())
-	t, err := f()
-	var out []*graph.Tensor
-	if err == nil && t != nil {
-		for _, o := range append([]*Tensor{t}, c.others...) {
-			out = append(out, o.graph())
-		}
-	}
-	captures.end(err, out...)
 	return t, err
 }
 

@@ -218,7 +218,8 @@ func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor
 
 // elementwise computes relu, or an operation of two operands.
 func (c *call) elementwise(op uint32, out *Tensor, in ...*Tensor) error {
-	if sameShards(out, in...) && c.hasShards(out) && !inRows(out) {
+	whole := out.spec.Layout == Tile || !floats(out) // shards of row-major floats are no whole tiles
+	if whole && sameShards(out, in...) && c.hasShards(out) {
 		return c.runInShards(op, out, in...)
 	}
 	in, err := c.aligned(out, in...)
@@ -311,16 +312,6 @@ func floats(ts ...*Tensor) bool {
 	return !slices.ContainsFunc(ts, func(t *Tensor) bool { return !t.spec.DType.Float() })
 }
 
-// inRows reports whether a tensor's shards are row-major floats, so not whole tiles.
-func inRows(t *Tensor) bool { return floats(t) && t.spec.Layout != Tile }
-
-func (g *geometry) tilesOfPage() int {
-	if g.spec.Layout == Tile {
-		return 1
-	}
-	return ceil(g.pageWidth, tileElements)
-}
-
 // doubled returns a circular buffer's pages for n pages at a time: twice n unless that is much of
 // L1.
 func doubled(pages, bytes int) int {
@@ -338,7 +329,10 @@ func each(p *catalog.Program, function string, out, a *Tensor, numbers ...uint32
 // elements returns the job of a program for tensors in any layout. The kernel computes tiles of
 // elements in the order of the result's pages.
 func elements(p *catalog.Program, out *Tensor, in ...*Tensor) job {
-	n := out.tilesOfPage()
+	n := 1 // tiles of a page
+	if out.spec.Layout != Tile {
+		n = ceil(out.pageWidth, tileElements)
+	}
 	room := doubled(n, tileElements*out.spec.DType.Size())
 	j := job{
 		program: p, args: words(len(in)), out: out, in: in, pieces: out.pages * n, together: n,

@@ -255,19 +255,16 @@ func (j *job) transpose(a, b operand) {
 		return
 	}
 	j.engineArgs = append(j.engineArgs, flag(a.transposed), flag(b.transposed))
-	if a.transposed {
-		j.buffers = turnRings(j.buffers)
+	if !a.transposed {
+		return
 	}
+	j.buffers[1].pages, j.buffers[engineRight].pages = 2*engineTurn, (engineTurn+1)*matmulBlock
+	for len(j.buffers) < engineTurned {
+		j.buffers = append(j.buffers, ring{})
+	}
+	j.buffers = append(j.buffers, tiles(2*engineTurn)...)
 }
 
 // kTurned and kTurn in kernels/compute/transposed.h: the circular buffer of turned left tiles, and
 // how many are turned at once.
 const engineTurned, engineTurn = 7, 4
-
-func turnRings(buffers []ring) []ring {
-	buffers[1].pages, buffers[engineRight].pages = 2*engineTurn, (engineTurn+1)*matmulBlock
-	for len(buffers) < engineTurned {
-		buffers = append(buffers, ring{})
-	}
-	return append(buffers, tiles(2*engineTurn)...)
-}

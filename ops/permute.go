@@ -69,7 +69,11 @@ func fromEnd(dim, rank int) int {
 func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) (*Tensor, error) {
 	s := c.shaped(a, reordered(a.spec.Shape, order))
 	args := append(append(argList{a}, more...), s.Memory)
-	return c.arrange(name, class, args, s, permuted(a.all, order), a)
+	m, before := whole(a.all), len(a.all)-len(order)
+	for i, k := range order {
+		m.axes[before+i] = axis{from: before + k, step: 1, taken: a.all[before+k]}
+	}
+	return c.arrange(name, class, args, s, m, a)
 }
 
 // WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one,

@@ -237,15 +237,6 @@ func elementWord(t DataType, v uint32) uint32 {
 	return v
 }
 
-// permuted orders the last dimensions; those before stay.
-func permuted(dims, order []int) arrangement {
-	m, before := whole(dims), len(dims)-len(order)
-	for i, k := range order {
-		m.axes[before+i] = axis{from: before + k, step: 1, taken: dims[before+k]}
-	}
-	return m
-}
-
 func isOrder(order []int) bool {
 	return slices.Equal(slices.Sorted(slices.Values(order)), upTo(len(order)))
 }

@@ -177,8 +177,11 @@ func checkParts(parts []Part, ch *chip.Chip) error {
 	for i := range parts {
 		t := &parts[i].Target
 		part := fmt.Sprintf("queue %d", t.Queue)
-		if err := t.checkQueue(ch); err != nil {
-			return err
+		if all := ch.All(); t.Workers.Empty() || !all.Contains(t.Workers.Start) || !all.Contains(t.Workers.End) {
+			return invalid("target", "the workers %v, the chip has %v", t.Workers, all)
+		}
+		if c, ok := ch.Logical(t.Dispatch); !ok || t.Workers.Contains(c) {
+			return invalid("target", "%v is no core that a dispatcher can run on", t.Dispatch)
 		}
 		if t.Queue < 0 || t.Queue > math.MaxUint8 {
 			return invalid(part, "it is no number of a queue")
@@ -219,16 +222,6 @@ func (f *File) checkTarget() (*chip.Chip, error) {
 		return nil, invalid("target", "%d DRAM banks, the chip has %d", t.Banks, n)
 	}
 	return ch, nil
-}
-
-func (t *Target) checkQueue(ch *chip.Chip) error {
-	if all := ch.All(); t.Workers.Empty() || !all.Contains(t.Workers.Start) || !all.Contains(t.Workers.End) {
-		return invalid("target", "the workers %v, the chip has %v", t.Workers, all)
-	}
-	if c, ok := ch.Logical(t.Dispatch); !ok || t.Workers.Contains(c) {
-		return invalid("target", "%v is no core that a dispatcher can run on", t.Dispatch)
-	}
-	return nil
 }
 
 func (f *File) checkNames() error {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
@@ -118,10 +117,6 @@ func (w *walker) launch(at int, m []byte) error {
 			}
 		}
 	}
-	return w.launchParts(at, m, base, l)
-}
-
-func (w *walker) launchParts(at int, m []byte, base uint32, l *abi.Launch) error {
 	last := 0
 	for i := range l.CircularBuffers {
 		if m[int(l.CBMask)+i/8]>>(i%8)&1 != 0 {

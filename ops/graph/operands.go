@@ -49,7 +49,8 @@ func (g *Graph) Operands(calls []Call) []Operands {
 			out[i].In = g.distinct(g.less(slices.Concat(w.in, freed[i]), w.made))
 		}
 		if len(outputs) == 0 {
-			out[i].Out = g.distinct(g.less(w.out, g.common(w.made, slices.Concat(w.in, freed[i]))))
+			kept := g.less(w.made, slices.Concat(w.in, freed[i]))
+			out[i].Out = g.distinct(g.less(w.out, g.less(w.made, kept)))
 		}
 		if p := c.Parent; p >= 0 {
 			up := &within[p]
@@ -148,8 +149,6 @@ func (g *Graph) less(nodes, others []int) []int {
 	}
 	return slices.DeleteFunc(slices.Clone(nodes), func(c int) bool { return drop[g.tensorKey(c)] })
 }
-
-func (g *Graph) common(nodes, others []int) []int { return g.less(nodes, g.less(nodes, others)) }
 
 // OutputTensors returns the output tensors of the last function that ended. The error wraps
 // [ErrNoFunctions].

@@ -140,14 +140,6 @@ func (r *ring) load(reset bool, data []byte, advance uint64) {
 	r.write += advance
 }
 
-func (r *ring) set(offset uint64, write bool) {
-	if write {
-		r.write = offset
-	} else {
-		r.offset = offset
-	}
-}
-
 func (r *ring) read(start, n uint64) (b []byte, ok bool) {
 	at := r.offset + start
 	for i := range r.loads {

@@ -103,7 +103,7 @@ func importReports(ctx context.Context, db string, paths []string, o Options) (s
 	if err := tx.Commit(); err != nil {
 		return nil, fmt.Errorf("write %s: %w", db, err)
 	}
-	to.commit()
+	to.undo = nil
 	return w.sum, nil
 }
 

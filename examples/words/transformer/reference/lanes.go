@@ -24,7 +24,6 @@ type lanes struct{ engine.Engine }
 func (e lanes) mad(a, b, c uint32) uint32 { return e.Arch.FMA(a, b, c) }
 func (e lanes) mul(a, b uint32) uint32    { return e.Arch.FMA(a, b, 0) }
 func (e lanes) add(a, c uint32) uint32    { return e.Arch.FMA(a, one, c) }
-func (e lanes) sub(a, c uint32) uint32    { return e.Arch.FMA(a, one, c^1<<31) }
 
 // lesser and greater return one of two numbers, in the order of signs and magnitudes.
 func lesser(a, b uint32) uint32 {

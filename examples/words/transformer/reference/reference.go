@@ -39,8 +39,8 @@ func New(a chip.Arch, n *transformer.Network, s transformer.Sampling) (*Model, e
 	m.embedding, m.logits = m.weights(&n.Embedding), m.weights(&n.Logits)
 	for i := range m.layers {
 		from, to := &n.Layers[i], &m.layers[i]
-		to.query, to.key, to.value = m.heads(&from.Query), m.heads(&from.Key), m.heads(&from.Value)
-		to.project, to.up, to.down = m.projection(&from.Project), m.weights(&from.Up), m.weights(&from.Down)
+		to.query, to.key, to.value = m.padded(&from.Query, false, true), m.padded(&from.Key, false, true), m.padded(&from.Value, false, true)
+		to.project, to.up, to.down = m.padded(&from.Project, true, false), m.weights(&from.Up), m.weights(&from.Down)
 	}
 	pattern := func(one func(row int) bool) engine.Right {
 		return m.Right(func(row, _ int) bf16.Number {
@@ -54,26 +54,30 @@ func New(a chip.Arch, n *transformer.Network, s transformer.Sampling) (*Model, e
 	return m, nil
 }
 
-func (e lanes) weights(m *transformer.Matrix) engine.Weights {
-	return e.Weights(m.Rows/engine.Side, m.Columns/engine.Side, func(row, column int) bf16.Number { return m.Data[row*m.Columns+column] })
-}
+func (e lanes) weights(m *transformer.Matrix) engine.Weights { return e.padded(m, false, false) }
 
-// heads returns the tiles of a matrix whose columns are heads; each head begins a tile.
-func (e lanes) heads(m *transformer.Matrix) engine.Weights {
-	return e.Weights(m.Rows/engine.Side, transformer.Heads, func(row, column int) bf16.Number {
-		if column%engine.Side >= transformer.HeadWidth {
+// padded returns the tiles of a matrix whose rows or columns are heads; each head begins a tile.
+func (e lanes) padded(m *transformer.Matrix, rows, columns bool) engine.Weights {
+	high, wide := m.Rows/engine.Side, m.Columns/engine.Side
+	if rows {
+		high = transformer.Heads
+	}
+	if columns {
+		wide = transformer.Heads
+	}
+	place := func(i int, heads bool) (int, bool) {
+		if !heads {
+			return i, true
+		}
+		return i/engine.Side*transformer.HeadWidth + i%engine.Side, i%engine.Side < transformer.HeadWidth
+	}
+	return e.Weights(high, wide, func(row, column int) bf16.Number {
+		y, inside := place(row, rows)
+		x, within := place(column, columns)
+		if !inside || !within {
 			return 0
 		}
-		return m.Data[row*m.Columns+column/engine.Side*transformer.HeadWidth+column%engine.Side]
-	})
-}
-
-func (e lanes) projection(m *transformer.Matrix) engine.Weights {
-	return e.Weights(transformer.Heads, m.Columns/engine.Side, func(row, column int) bf16.Number {
-		if row%engine.Side >= transformer.HeadWidth {
-			return 0
-		}
-		return m.Data[(row/engine.Side*transformer.HeadWidth+row%engine.Side)*m.Columns+column]
+		return m.Data[y*m.Columns+x]
 	})
 }
 
@@ -82,7 +86,9 @@ func (m *Model) Step() bool {
 	if m.state.Left == 0 {
 		return false
 	}
-	x := m.Linear(m.input(), m.embedding, false)
+	input := make(engine.Row, 2)
+	input[0][m.state.Token], input[1][m.state.Position] = bf16.Round(1.0), bf16.Round(1.0)
+	x := m.Linear(input, m.embedding, false)
 	for i := range m.layers {
 		l := &m.layers[i]
 		h := m.normalise(x)
@@ -107,12 +113,6 @@ func (m *Model) State() transformer.State { return m.state }
 
 // Scores returns the logits of the last step.
 func (m *Model) Scores() [transformer.Slots]bf16.Number { return m.scores }
-
-func (m *Model) input() engine.Row {
-	x := make(engine.Row, 2)
-	x[0][m.state.Token], x[1][m.state.Position] = bf16.Round(1.0), bf16.Round(1.0)
-	return x
-}
 
 // normalise returns x divided by the root of its mean square: ops/kernels/compute/norm.cpp.
 func (m *Model) normalise(x engine.Row) engine.Row {
@@ -174,7 +174,7 @@ func (m *Model) attend(query [engine.Side]bf16.Number, keys, values *cache) [eng
 	top := m.greatest(scores)
 	var probabilities [engine.Side]uint32
 	for i, v := range scores {
-		probabilities[i] = m.exp(m.sub(v, top[i]))
+		probabilities[i] = m.exp(m.add(v, top[i]^1<<31))
 	}
 	p := m.Left(engine.Round(probabilities))
 	var total, found engine.Sums
