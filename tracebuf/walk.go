@@ -220,8 +220,14 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 			return w.fail(at, "a FORWARD_SUBORDINATE in a trace is for a go signal, and waits for the writes before")
 		}
 		w.notify = true
-		if err := w.takesArgs(at, &c); err != nil {
-			return err
+		if c.Args != (w.readTo > 0) {
+			return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.ID(), w.step, w.readTo)
+		}
+		if w.readTo > 0 {
+			if err := w.kernelConfig(at, c.ID(), 1, 0, w.readTo); err != nil {
+				return err
+			}
+			w.readTo = 0
 		}
 		return w.goSignal(at, signal)
 	case cq.SetWriteOffset:

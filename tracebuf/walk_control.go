@@ -323,15 +323,3 @@ func (w *walker) readArgs(s *Step) error {
 	}
 	return nil
 }
-
-func (w *walker) takesArgs(at int, c *cq.ForwardSubordinate) error {
-	if c.Args != (w.readTo > 0) {
-		return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.ID(), w.step, w.readTo)
-	}
-	if w.readTo == 0 {
-		return nil
-	}
-	err := w.kernelConfig(at, c.ID(), 1, 0, w.readTo)
-	w.readTo = 0
-	return err
-}

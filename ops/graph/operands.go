@@ -103,8 +103,14 @@ func (g *Graph) Freed() map[int]int {
 		}
 		at := n // which has the address
 		if b := g.bufferOf(n); b != nil {
-			if t := g.lastTensor(b, i); t >= 0 {
-				out[i] = t
+			last := -1
+			for _, t := range g.tensors(b.Connections) {
+				if t < i {
+					last = max(last, t)
+				}
+			}
+			if last >= 0 {
+				out[i] = last
 				continue
 			}
 			if _, ok := n.Params.Int(ParamAddress); !ok && allocated[b.Counter] != nil {
@@ -118,16 +124,6 @@ func (g *Graph) Freed() map[int]int {
 		}
 	}
 	return out
-}
-
-func (g *Graph) lastTensor(buffer *Node, before int) int {
-	last := -1
-	for _, c := range g.tensors(buffer.Connections) {
-		if c < before {
-			last = max(last, c)
-		}
-	}
-	return last
 }
 
 func (g *Graph) distinct(nodes []int) []int {
