@@ -39,7 +39,8 @@ func New(a chip.Arch, n *transformer.Network, s transformer.Sampling) (*Model, e
 	m.embedding, m.logits = m.weights(&n.Embedding), m.weights(&n.Logits)
 	for i := range m.layers {
 		from, to := &n.Layers[i], &m.layers[i]
-		to.query, to.key, to.value = m.padded(&from.Query, false, true), m.padded(&from.Key, false, true), m.padded(&from.Value, false, true)
+		to.query, to.key = m.padded(&from.Query, false, true), m.padded(&from.Key, false, true)
+		to.value = m.padded(&from.Value, false, true)
 		to.project, to.up, to.down = m.padded(&from.Project, true, false), m.weights(&from.Up), m.weights(&from.Down)
 	}
 	pattern := func(one func(row int) bool) engine.Right {
