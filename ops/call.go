@@ -40,11 +40,10 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t, err := d.doLocked(ctx, name, args, f, opts)
-	var miss *CacheMissError
-	switch {
-	case err == nil:
+	if err == nil {
 		return t, nil
-	case errors.As(err, &miss):
+	}
+	if _, miss := errors.AsType[*CacheMissError](err); miss {
 		return nil, err
 	}
 	return nil, &opError{name, err}
@@ -113,29 +112,25 @@ func (c *call) function(name string, args argList, f func() (*Tensor, error)) (*
 	if c.quiet {
 		return f()
 	}
-	before := c.ctx
+	before, captures := c.ctx, &c.d.captures
 	ctx, end := c.d.observers.begin(before, c.d.id, name, args.texts)
 	c.ctx = ctx
-	t, err := c.captured(name, args, f)
+	active := captures.active()
+	if active {
+		captures.begin(name, args.graph())
+	}
+	t, err := f()
+	if active {
+		var out []*graph.Tensor
+		if err == nil && t != nil {
+			for _, o := range append([]*Tensor{t}, c.others...) {
+				out = append(out, o.graph())
+			}
+		}
+		captures.end(err, out...)
+	}
 	end(err)
 	c.ctx = before
-	return t, err
-}
-
-func (c *call) captured(name string, args argList, f func() (*Tensor, error)) (*Tensor, error) {
-	captures := &c.d.captures
-	if !captures.active() {
-		return f()
-	}
-	captures.begin(name, args.graph())
-	t, err := f()
-	var out []*graph.Tensor
-	if err == nil && t != nil {
-		for _, o := range append([]*Tensor{t}, c.others...) {
-			out = append(out, o.graph())
-		}
-	}
-	captures.end(err, out...)
 	return t, err
 }
 

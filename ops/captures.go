@@ -91,8 +91,7 @@ func (c *captures) failed(op string, err error) {
 const hang = "hang"
 
 func errorKind(err error) string {
-	var h *dispatch.HangError
-	if errors.As(err, &h) {
+	if _, hangs := errors.AsType[*dispatch.HangError](err); hangs {
 		return hang
 	}
 	return "exception"

@@ -59,10 +59,8 @@ func (t *capturedTimes) stopLocked() {
 	*t = capturedTimes{}
 }
 
-func startsPrograms(k reprise.CallKind) bool { return k == reprise.CallRun || k == reprise.CallReplay }
-
 func (t *capturedTimes) beginLocked(ctx context.Context, call *reprise.Call) {
-	if t.log == nil || !startsPrograms(call.Kind) {
+	if t.log == nil || call.Kind != reprise.CallRun && call.Kind != reprise.CallReplay {
 		return
 	}
 	var at []uint64
@@ -149,13 +147,6 @@ func (c *captures) record(x *reprise.Executable) {
 	if c.times.log != nil {
 		c.times.recorded = append(c.times.recorded, capturedProgram{x.Name(), x.Cores(), c.functionsLocked()})
 	}
-}
-
-func (t *capturedTimes) capturedLocked(call *reprise.Call) {
-	if tr, ok := call.Object.(*reprise.Trace); ok && tr != nil && t.log != nil && call.Err == nil {
-		t.traces[tr] = t.recorded
-	}
-	t.recorded = nil
 }
 
 func (t *capturedTimes) programs(c *Capture, device int) []graph.ProgramRun {

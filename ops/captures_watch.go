@@ -66,7 +66,10 @@ func (w watcher) End(ctx context.Context, call *reprise.Call) {
 		c.memoryLocked(func(r *graph.Recorder) { r.Deallocate(g) })
 		delete(c.bufs, b)
 	case call.Kind == reprise.CallCapture:
-		c.times.capturedLocked(call)
+		if tr, ok := call.Object.(*reprise.Trace); ok && tr != nil && c.times.log != nil && call.Err == nil {
+			c.times.traces[tr] = c.times.recorded
+		}
+		c.times.recorded = nil
 	case isFunction(call.Kind) && ctx.Value(internalCall{}) != nil:
 		c.calledLocked(ctx, call)
 	case isFunction(call.Kind):

@@ -100,7 +100,7 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 		shape[dim] += t.spec.Shape[dim]
 		page = max(page, t.pageBytes)
 	}
-	s := Spec{Shape: shape, DType: a.spec.DType, Layout: a.spec.Layout, Memory: c.memoryLike(a, shape, a.spec.Layout)}
+	s := c.shaped(a, shape)
 	var args argList
 	for _, t := range in {
 		args = append(args, t)

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -189,7 +188,15 @@ func (d *Device) image(name string) (*kernels.Image, error) {
 	if im := d.images[name]; im != nil {
 		return im, nil
 	}
-	im, err := loadKernel(d.dev.Arch(), name)
+	a := d.dev.Arch()
+	file, err := prebuilt.ELF(a, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = kernels.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, err)
+	}
+	im, err := kernels.Load(file)
 	if err == nil {
 		d.images[name] = im
 	}
@@ -246,14 +253,3 @@ func (d *Device) HasDetails(some graph.Details) bool {
 var archives embed.FS
 
 var prebuilt = images.New(archives, "kernels/prebuilt")
-
-func loadKernel(a chip.Arch, name string) (*kernels.Image, error) {
-	file, err := prebuilt.ELF(a, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = kernels.ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, err)
-	}
-	return kernels.Load(file)
-}

@@ -51,7 +51,7 @@ func (t DataType) Float() bool { return t == BFloat16 || t == Float32 }
 
 // Number is the Go types that elements convert to and from.
 type Number interface {
-	~uint8 | ~uint16 | ~uint32 | ~int32 | ~int | ~int64 | ~float32 | ~float64
+	~uint8 | ~uint16 | ~uint32 | ~int8 | ~int16 | ~int32 | ~int | ~int64 | ~float32 | ~float64
 }
 
 // bits returns an element in 32 bits, as kernels hold it: an integer zero-extended, a float in

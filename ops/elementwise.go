@@ -75,7 +75,13 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, 
 			continue
 		}
 		pair[i], err = c.function("ttnn::repeat", argList{t, times}, func() (*Tensor, error) {
-			return c.primRepeat(t, times, Interleaved(t.spec.Memory.Kind))
+			s := t.spec
+			s.Memory = Interleaved(s.Memory.Kind)
+			s.Shape, err = repeatedShape(t, times)
+			if err != nil {
+				return nil, err
+			}
+			return c.primRepeat(t, times, s)
 		})
 		if err != nil {
 			break
@@ -198,48 +204,42 @@ func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
 	if c.d.separateRepeat {
 		name = "binary"
 	}
-	return c.deviceOp(name, "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
-		if sameShards(out, a, b) && c.hasShards(out) && !inRows(out) {
-			return c.runInShards(op, out, a, b)
-		}
-		in, err := c.aligned(out, a, b)
-		if err != nil {
-			return err
-		}
-		a, b := in[0], in[1]
-		switch {
-		case onEngines(out, a, b):
-			return c.run(job{
-				program: catalog.BinaryTiles, args: []uint32{2}, engineArgs: []uint32{op, engineRight}, out: out, in: in, allCores: true,
-				buffers: tiles(2, 2, 2),
-			})
-		case floats(a):
-			j := elements(catalog.BinaryElements, out, a, b)
-			j.engineArgs = []uint32{op, engineRight}
-			return c.run(j)
-		}
-		return c.run(onCores(op, out, a, b))
-	})
+	return c.deviceOp(name, "BinaryNgDeviceOperation", args, s, func(out *Tensor) error { return c.elementwise(op, out, a, b) })
 }
 
 // Relu replaces negative elements by 0.
 func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::relu", argList{a}, func(c *call) (*Tensor, error) {
 		s := c.like(a)
-		return c.deviceOp("unary", "UnaryDeviceOperation", argList{a, "UnaryOpType::RELU", s.Memory}, s, func(out *Tensor) error {
-			switch {
-			case sameShards(out, a) && c.hasShards(out) && !inRows(out):
-				return c.runInShards(opRelu, out, a)
-			case onEngines(out, a):
-				return c.run(each(catalog.UnaryTiles, "relu", out, a))
-			case floats(a):
-				j := elements(catalog.UnaryElements, out, a)
-				j.function = "relu"
-				return c.run(j)
-			}
-			return c.run(onCores(opRelu, out, a))
-		})
+		args := argList{a, "UnaryOpType::RELU", s.Memory}
+		return c.deviceOp("unary", "UnaryDeviceOperation", args, s, func(out *Tensor) error { return c.elementwise(opRelu, out, a) })
 	}, opts...)
+}
+
+// elementwise computes relu, or an operation of two operands.
+func (c *call) elementwise(op uint32, out *Tensor, in ...*Tensor) error {
+	whole := out.spec.Layout == Tile || !floats(out) // shards of row-major floats are no whole tiles
+	if whole && sameShards(out, in...) && c.hasShards(out) {
+		return c.runInShards(op, out, in...)
+	}
+	in, err := c.aligned(out, in...)
+	if err != nil {
+		return err
+	}
+	j := job{program: catalog.BinaryTiles, args: words(len(in)), out: out, in: in, allCores: true, buffers: tiles(2, 2, 2)}
+	rows, function, more := catalog.BinaryElements, "", []uint32{op, engineRight}
+	if op == opRelu {
+		rows, function, more = catalog.UnaryElements, "relu", nil
+		j = each(catalog.UnaryTiles, function, out, in[0])
+	}
+	if !onEngines(out, in...) {
+		if !floats(in[0]) {
+			return c.run(onCores(op, out, in...))
+		}
+		j = elements(rows, out, in...)
+	}
+	j.function, j.engineArgs = function, more
+	return c.run(j)
 }
 
 // onCores returns the job of RISC-V cores that copies or repeats elements, or computes integers.
@@ -259,18 +259,12 @@ func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpO
 		if err != nil {
 			return nil, err
 		}
-		return c.primRepeat(a, times, c.memoryLike(a, shape, a.spec.Layout))
+		return c.primRepeat(a, times, c.shaped(a, shape))
 	}, opts...)
 }
 
-func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, error) {
-	shape, err := repeatedShape(a, times)
-	if err != nil {
-		return nil, err
-	}
-	s := Spec{Shape: shape, DType: a.spec.DType, Layout: a.spec.Layout, Memory: m}
-	args := argList{times, a.spec.Shape, shape, s.DType, m}
-	return c.copyAs("repeat", "RepeatDeviceOperation", args, a, s)
+func (c *call) primRepeat(a *Tensor, times []int, s Spec) (*Tensor, error) {
+	return c.copyAs("repeat", "RepeatDeviceOperation", argList{times, a.spec.Shape, s.Shape, s.DType, s.Memory}, a, s)
 }
 
 func repeatedShape(a *Tensor, times []int) ([]int, error) {
@@ -318,16 +312,6 @@ func floats(ts ...*Tensor) bool {
 	return !slices.ContainsFunc(ts, func(t *Tensor) bool { return !t.spec.DType.Float() })
 }
 
-// inRows reports whether a tensor's shards are row-major floats, so not whole tiles.
-func inRows(t *Tensor) bool { return floats(t) && t.spec.Layout != Tile }
-
-func (g *geometry) tilesOfPage() int {
-	if g.spec.Layout == Tile {
-		return 1
-	}
-	return ceil(g.pageWidth, tileElements)
-}
-
 // doubled returns a circular buffer's pages for n pages at a time: twice n unless that is much of
 // L1.
 func doubled(pages, bytes int) int {
@@ -345,7 +329,10 @@ func each(p *catalog.Program, function string, out, a *Tensor, numbers ...uint32
 // elements returns the job of a program for tensors in any layout. The kernel computes tiles of
 // elements in the order of the result's pages.
 func elements(p *catalog.Program, out *Tensor, in ...*Tensor) job {
-	n := out.tilesOfPage()
+	n := 1 // tiles of a page
+	if out.spec.Layout != Tile {
+		n = ceil(out.pageWidth, tileElements)
+	}
 	room := doubled(n, tileElements*out.spec.DType.Size())
 	j := job{
 		program: p, args: words(len(in)), out: out, in: in, pieces: out.pages * n, together: n,

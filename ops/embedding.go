@@ -34,25 +34,21 @@ func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...
 		}
 		args := argList{indices, table, s.Layout, s.Memory}
 		return c.compute("embedding", "EmbeddingsDeviceOperation", args, s, func(out *Tensor) job {
-			return embedRows(out, indices, table)
+			g := out.geometry
+			bytes := ceil(g.pageBytes, chunkBytes) * chunkBytes
+			rows := min(max(1, halfBytes/bytes), halfPages)
+			switch {
+			case g.spec.Layout == Tile:
+				rows, bytes = tileSize, 2*chunkBytes // a row of a tile
+			case g.wide > 1:
+				rows, bytes = 1, bytes+chunkBytes
+			}
+			return job{
+				program: catalog.Embedding, args: words(rows, bytes), out: out, in: []*Tensor{indices, table},
+				buffers: []ring{{g.pageBytes, 1}, {indices.pageBytes, 1}, {bytes, rows}},
+			}
 		})
 	}, opts...)
-}
-
-func embedRows(out, indices, table *Tensor) job {
-	g := out.geometry
-	bytes := ceil(g.pageBytes, chunkBytes) * chunkBytes
-	rows := min(max(1, halfBytes/bytes), halfPages)
-	switch {
-	case g.spec.Layout == Tile:
-		rows, bytes = tileSize, 2*chunkBytes // a row of a tile
-	case g.wide > 1:
-		rows, bytes = 1, bytes+chunkBytes
-	}
-	return job{
-		program: catalog.Embedding, args: words(rows, bytes), out: out, in: []*Tensor{indices, table},
-		buffers: []ring{{g.pageBytes, 1}, {indices.pageBytes, 1}, {bytes, rows}},
-	}
 }
 
 // WithLayout sets the layout of the result of [Device.Embedding].

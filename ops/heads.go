@@ -60,7 +60,7 @@ func (c *call) gather(name, class string, a *Tensor, shape []int, first int, axe
 	if err := inTiles(a); err != nil {
 		return nil, err
 	}
-	s := Spec{Shape: shape, DType: a.spec.DType, Layout: Tile, Memory: c.memoryLike(a, shape, Tile)}
+	s := c.shaped(a, shape)
 	return c.deviceOp(name, class, argList{a, shape, s.Memory}, s, func(out *Tensor) error {
 		if err := inTiles(out); err != nil {
 			return err

@@ -46,7 +46,13 @@ func (d *Device) writeCache(ctx context.Context, name string, cache, in *Tensor,
 	check func(have, want [4]int) (job, error)) error {
 	args := argList{cache, in, at}
 	_, err := d.do(ctx, name, args, func(c *call) (*Tensor, error) {
-		if err := c.checkCache(cache, in); err != nil {
+		if cache.overlaps(in) {
+			return nil, &OverlapError{cache, in}
+		}
+		if cache.spec.DType != in.spec.DType {
+			return nil, typeError("rows of %v for a cache of %v", in.spec.DType, cache.spec.DType)
+		}
+		if err := inTiles(cache, in); err != nil {
 			return nil, err
 		}
 		j, err := check(in.dims, cache.dims)
@@ -61,16 +67,6 @@ func (d *Device) writeCache(ctx context.Context, name string, cache, in *Tensor,
 		return c.compute("update_cache", "UpdateKVCacheOperation", args, cache.spec, func(*Tensor) job { return j })
 	}, opts...)
 	return err
-}
-
-func (c *call) checkCache(cache, in *Tensor) error {
-	switch {
-	case cache.overlaps(in):
-		return &OverlapError{cache, in}
-	case cache.spec.DType != in.spec.DType:
-		return typeError("rows of %v for a cache of %v", in.spec.DType, cache.spec.DType)
-	}
-	return inTiles(cache, in)
 }
 
 // sameKind returns an error unless tensors are floats in tile layout, of one data type.

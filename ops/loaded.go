@@ -16,6 +16,11 @@ import (
 // ErrNoTensor is in errors about names of tensors that a model doesn't have.
 var ErrNoTensor = errors.New("the model has no such tensor")
 
+type describedTensor struct {
+	*Tensor
+	of *tracebuf.Tensor
+}
+
 // LoadedModel returns a trace that was loaded from a file with its tensors, such as those that
 // `reprise ttnn record` found in a program of TT-NN under the names of its variables. Fill the
 // inputs with [Device.CopyHostToDevice], and read the outputs with [Device.ToHost]. The file may
@@ -24,7 +29,7 @@ var ErrNoTensor = errors.New("the model has no such tensor")
 // Tensors of types that this package doesn't have, those in shards of several per core, and those
 // on other devices of the trace are left out.
 func (d *Device) LoadedModel(t *reprise.Trace) (*Model, error) {
-	m := &Model{Trace: t, d: d, named: map[string]*Tensor{}, described: map[string]*tracebuf.Tensor{}}
+	m := &Model{Trace: t, d: d, named: map[string]describedTensor{}}
 	buffers := t.Buffers()
 	for i, b := range t.FileBuffers() {
 		if buffers[i].Device() != d.dev {
@@ -41,7 +46,7 @@ func (d *Device) LoadedModel(t *reprise.Trace) (*Model, error) {
 		if err != nil {
 			return nil, fmt.Errorf("ops: loaded model: tensor %q: %w", b.Name, err)
 		}
-		m.named[b.Name], m.described[b.Name] = t, b.Tensor
+		m.named[b.Name] = describedTensor{t, b.Tensor}
 		if b.Tensor.Input {
 			m.inputs = append(m.inputs, b.Name)
 		}
@@ -91,8 +96,8 @@ func (m *Model) Results() []string { return slices.Clone(m.results) }
 
 // Tensor returns a tensor of a loaded model by its name. The error wraps [ErrNoTensor].
 func (m *Model) Tensor(name string) (*Tensor, error) {
-	if t := m.named[name]; t != nil {
-		return t, nil
+	if t, ok := m.named[name]; ok {
+		return t.Tensor, nil
 	}
 	return nil, fmt.Errorf("ops: %w: %q: it has %s", ErrNoTensor, name, strings.Join(slices.Sorted(maps.Keys(m.named)), ", "))
 }
@@ -115,9 +120,9 @@ func Set[T Number](ctx context.Context, m *Model, name string, values []T) error
 // alphabetical order.
 func (m *Model) Missing() []string {
 	var out []string
-	for _, t := range m.described {
-		if t.Weight != "" {
-			out = append(out, t.Weight)
+	for _, t := range m.named {
+		if t.of.Weight != "" {
+			out = append(out, t.of.Weight)
 		}
 	}
 	slices.Sort(out)
@@ -129,19 +134,19 @@ func (m *Model) Missing() []string {
 // of the function, or wraps [ErrShape] or [ErrDataType].
 func (m *Model) LoadWeights(ctx context.Context, tensor func(name string) (*Host, error)) error {
 	for _, name := range slices.Sorted(maps.Keys(m.named)) {
-		t, of := m.named[name], m.described[name]
-		if of.Weight == "" {
+		t := m.named[name]
+		if t.of.Weight == "" {
 			continue
 		}
-		h, err := tensor(of.Weight)
+		h, err := tensor(t.of.Weight)
 		if err == nil {
-			h, err = h.as(t.spec, of.Transposed)
+			h, err = h.as(t.spec, t.of.Transposed)
 		}
 		if err == nil {
-			err = m.d.CopyHostToDevice(ctx, h, t)
+			err = m.d.CopyHostToDevice(ctx, h, t.Tensor)
 		}
 		if err != nil {
-			return fmt.Errorf("ops: weights of %q from %q: %w", name, of.Weight, err)
+			return fmt.Errorf("ops: weights of %q from %q: %w", name, t.of.Weight, err)
 		}
 	}
 	return nil

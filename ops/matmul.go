@@ -180,10 +180,9 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 			shape = slices.Delete(shape, i, i+1)
 		}
 		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: c.memoryOr(Interleaved(a.spec.Memory.Kind))}
-		return c.deviceOp("argmax", "ArgMaxDeviceOperation",
-			argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) error {
-				return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.pageBytes, out.pageBytes))})
-			})
+		return c.compute("argmax", "ArgMaxDeviceOperation", argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) job {
+			return job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.pageBytes, out.pageBytes))}
+		})
 	}, opts...)
 }
 
@@ -256,19 +255,16 @@ func (j *job) transpose(a, b operand) {
 		return
 	}
 	j.engineArgs = append(j.engineArgs, flag(a.transposed), flag(b.transposed))
-	if a.transposed {
-		j.buffers = turnRings(j.buffers)
+	if !a.transposed {
+		return
 	}
+	j.buffers[1].pages, j.buffers[engineRight].pages = 2*engineTurn, (engineTurn+1)*matmulBlock
+	for len(j.buffers) < engineTurned {
+		j.buffers = append(j.buffers, ring{})
+	}
+	j.buffers = append(j.buffers, tiles(2*engineTurn)...)
 }
 
 // kTurned and kTurn in kernels/compute/transposed.h: the circular buffer of turned left tiles, and
 // how many are turned at once.
 const engineTurned, engineTurn = 7, 4
-
-func turnRings(buffers []ring) []ring {
-	buffers[1].pages, buffers[engineRight].pages = 2*engineTurn, (engineTurn+1)*matmulBlock
-	for len(buffers) < engineTurned {
-		buffers = append(buffers, ring{})
-	}
-	return append(buffers, tiles(2*engineTurn)...)
-}

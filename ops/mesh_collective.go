@@ -30,7 +30,8 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor, opts ...OpOption) (
 
 type fillMesh func(ctx context.Context, out *MeshTensor) error
 
-// collective runs a function that fills the result, of a spec that plan returns.
+// collective runs a function that fills the result, of a spec that plan returns: a new tensor, or
+// that of IntoMesh.
 func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, opts []OpOption,
 	plan func() (Spec, fillMesh, error)) (*MeshTensor, error) {
 	err := t.check(m)
@@ -43,7 +44,29 @@ func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, opts 
 		return nil, &opError{name, err}
 	}
 	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) error { return fill(ctx, out) })
+		given := optionsOf(opts)
+		if err := given.checkOptions(name); err != nil {
+			return nil, err
+		}
+		if out := given.mesh; out != nil {
+			switch err := out.check(m); {
+			case err != nil:
+				return nil, err
+			case out == t:
+				return nil, memoryError("the result can't go into the operand")
+			case out.parts[0].kind != s.kind():
+				return nil, shapeError("the result is %v, and should go into %v", s, out.Spec())
+			}
+			return out, fill(ctx, out)
+		}
+		out, err := m.create(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if err = errors.Join(fill(ctx, out), m.freeStaging(ctx, out)); err == nil {
+			return out, nil
+		}
+		return nil, errors.Join(err, m.Deallocate(ctx, out))
 	})
 }
 
@@ -277,34 +300,6 @@ func (t *MeshTensor) result() Spec {
 	s := t.Spec()
 	s.Memory = Interleaved(allocator.DRAM)
 	return s
-}
-
-// into has f fill a new tensor, or that of IntoMesh.
-func (m *Mesh) into(ctx context.Context, name string, t *MeshTensor, s Spec, opts []OpOption,
-	f func(out *MeshTensor) error) (*MeshTensor, error) {
-	given := optionsOf(opts)
-	if err := given.checkOptions(name); err != nil {
-		return nil, err
-	}
-	if out := given.mesh; out != nil {
-		switch err := out.check(m); {
-		case err != nil:
-			return nil, err
-		case out == t:
-			return nil, memoryError("the result can't go into the operand")
-		case out.parts[0].kind != s.kind():
-			return nil, shapeError("the result is %v, and should go into %v", s, out.Spec())
-		}
-		return out, f(out)
-	}
-	out, err := m.create(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if err = errors.Join(f(out), m.freeStaging(ctx, out)); err == nil {
-		return out, nil
-	}
-	return nil, errors.Join(err, m.Deallocate(ctx, out))
 }
 
 // exchange fills a tensor on each chip and runs the program that load returns, which stays loaded

@@ -48,8 +48,7 @@ func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
 			cfg := g.config(fmt.Sprintf("tensor %d", t.parts[0].id))
 			if m.chips[0].captures.noDispatch() {
 				for _, p := range t.parts {
-					var err error
-					if p.plan, err = p.d.captures.allocate(g, cfg); err != nil {
+					if err := (&plan{d: p.d}).allocate(p, cfg); err != nil {
 						return nil, err
 					}
 				}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // Model is a function of tensors as a trace, with the memory of all tensors that it makes.
@@ -16,11 +15,10 @@ type Model struct {
 	made    []*Tensor // in the function's first run, in order
 	again   int       // how many of these the second run has made
 
-	// Of a model that was loaded from a file; described and named have the same names.
+	// Of a model that was loaded from a file; named are its tensors.
 	d               *Device
 	inputs, results []string
-	named           map[string]*Tensor
-	described       map[string]*tracebuf.Tensor
+	named           map[string]describedTensor
 }
 
 type modelOf struct{ d *Device }

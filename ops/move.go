@@ -23,7 +23,8 @@ func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ..
 
 func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfig, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, name, argList{a, m}, func(c *call) (*Tensor, error) {
-		s := Spec{Shape: a.spec.Shape, DType: a.spec.DType, Layout: a.spec.Layout, Memory: m}
+		s := a.spec
+		s.Memory = m
 		return c.copy(a, s)
 	}, opts...)
 }

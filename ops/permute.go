@@ -24,10 +24,7 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	order := make([]int, len(a.spec.Shape))
-	for i := range order {
-		order[i] = i
-	}
+	order := upTo(len(a.spec.Shape))
 	order[x], order[y] = y, x
 	return c.permute("transpose", "Transpose", a, order, dim0, dim1)
 }
@@ -70,13 +67,13 @@ func fromEnd(dim, rank int) int {
 }
 
 func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) (*Tensor, error) {
-	s := a.spec.clone()
-	for i, k := range order {
-		s.Shape[i] = a.spec.Shape[k]
-	}
-	c.place(&s, a)
+	s := c.shaped(a, reordered(a.spec.Shape, order))
 	args := append(append(argList{a}, more...), s.Memory)
-	return c.arrange(name, class, args, s, permuted(a.all, order), a)
+	m, before := whole(a.all), len(a.all)-len(order)
+	for i, k := range order {
+		m.axes[before+i] = axis{from: before + k, step: 1, taken: a.all[before+k]}
+	}
+	return c.arrange(name, class, args, s, m, a)
 }
 
 // WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one,
@@ -113,17 +110,12 @@ func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 	if along == rank-1 {
 		return a, nil, nil
 	}
-	var order []int
-	for i := range rank {
-		if i != along {
-			order = append(order, i)
-		}
-	}
-	order = append(order, along)
+	order := append(slices.Delete(upTo(rank), along, along+1), along)
 	back := make([]int, rank)
 	for i, k := range order {
-		s.Shape[i], back[k] = a.spec.Shape[k], i
+		back[k] = i
 	}
+	s.Shape = reordered(s.Shape, order)
 	t, err := c.scratch(0, s)
 	if err != nil {
 		return nil, nil, err
@@ -140,11 +132,7 @@ func (c *call) movedBack(t, like *Tensor, back []int) (*Tensor, error) {
 	own := c.result
 	defer func() { c.result = own }()
 	if c.memory == nil {
-		shape := make([]int, len(back))
-		for i, k := range back {
-			shape[i] = t.spec.Shape[k]
-		}
-		m := c.memoryLike(like, shape, like.spec.Layout)
+		m := c.memoryLike(like, reordered(t.spec.Shape, back), like.spec.Layout)
 		c.memory = &m
 	}
 	return c.permuteAs(t, back)

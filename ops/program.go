@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -315,7 +314,13 @@ func (j *job) cores() ([]chip.Range, map[chip.Core]share) {
 	workers := j.c.q.Workers()
 	switch {
 	case j.sharded != nil:
-		return inShards(j.out.sharding)
+		s, shares := j.out.sharding, map[chip.Core]share{}
+		for _, r := range s.Cores {
+			for c := range r.Cores() {
+				shares[c] = share{0, uint32(s.Shard[0] * s.Shard[1])}
+			}
+		}
+		return s.Cores, shares
 	case j.byPlace():
 		return []chip.Range{j.grid}, nil
 	}
@@ -324,16 +329,6 @@ func (j *job) cores() ([]chip.Range, map[chip.Core]share) {
 		on = []chip.Range{workers}
 	}
 	return on, shares
-}
-
-func inShards(s *allocator.ShardSpec) ([]chip.Range, map[chip.Core]share) {
-	shares := map[chip.Core]share{}
-	for _, r := range s.Cores {
-		for c := range r.Cores() {
-			shares[c] = share{0, uint32(s.Shard[0] * s.Shard[1])}
-		}
-	}
-	return s.Cores, shares
 }
 
 // split divides pages among cores, column by column, in multiples of together.

@@ -58,9 +58,8 @@ func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero 
 }
 
 func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, number float32) (*Tensor, error) {
-	s := a.spec.clone()
+	s := c.like(a)
 	s.DType = to
-	c.place(&s, a)
 	args := argList{a, p.Engine.Name, factor, number, s.DType, s.Memory}
 	return c.compute("binary_ng", "BinaryNgDeviceOperation", args, s, func(out *Tensor) job {
 		return each(p, "", out, a, math.Float32bits(factor), math.Float32bits(number))
@@ -93,9 +92,8 @@ func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...O
 		if to >= numDataTypes || to == BFloat8B {
 			return nil, typeError("%v: want one of elements that stand alone (see Host.Convert for BFloat8B)", to)
 		}
-		s := a.spec.clone()
+		s := c.like(a)
 		s.DType = to
-		c.place(&s, a)
 		from := a.spec.DType
 		args := argList{a, from, to, s.Memory}
 		if from == to {

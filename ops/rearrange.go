@@ -237,21 +237,23 @@ func elementWord(t DataType, v uint32) uint32 {
 	return v
 }
 
-// permuted orders the last dimensions; those before stay.
-func permuted(dims, order []int) arrangement {
-	m, before := whole(dims), len(dims)-len(order)
-	for i, k := range order {
-		m.axes[before+i] = axis{from: before + k, step: 1, taken: dims[before+k]}
-	}
-	return m
+func isOrder(order []int) bool {
+	return slices.Equal(slices.Sorted(slices.Values(order)), upTo(len(order)))
 }
 
-func isOrder(order []int) bool {
-	s := slices.Sorted(slices.Values(order))
-	for i, k := range s {
-		if i != k {
-			return false
-		}
+// upTo returns the numbers from 0 to n-1.
+func upTo(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
 	}
-	return true
+	return out
+}
+
+func reordered(shape, order []int) []int {
+	out := make([]int, len(order))
+	for i, k := range order {
+		out[i] = shape[k]
+	}
+	return out
 }

@@ -32,15 +32,15 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 		if err := floatTiles(a); err != nil {
 			return nil, err
 		}
-		s := a.spec.clone()
-		rank := len(s.Shape)
-		along, err := dimension(dim, s.Shape)
+		shape := a.Shape()
+		rank := len(shape)
+		along, err := dimension(dim, shape)
 		if err != nil {
 			return nil, err
 		}
-		rows, n := along != rank-1, s.Shape[along]
-		s.Shape[along] = 1
-		c.place(&s, a)
+		rows, n := along != rank-1, shape[along]
+		shape[along] = 1
+		s := c.shaped(a, shape)
 		args := argList{a, op, dim, s.Memory}
 		return c.deviceOp("reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) error {
 			switch {
@@ -48,33 +48,31 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 				return c.fill(out, 0)
 			case n == 0 && op == "mean":
 				return c.fill(out, out.spec.DType.element(math.NaN()))
-			case along < rank-2:
-				return c.run(engineFold(op, along+len(a.all)-rank, n, out, a))
 			}
-			return c.run(engineReduce(op, rows, n, out, a))
+			factor, t := float32(1), a.spec.DType
+			if op == "mean" {
+				factor /= float32(n)
+			}
+			if along < rank-2 {
+				step := product(a.spec.Shape[along+1:rank-2]) * a.high * a.wide // tiles from one element to the next
+				return c.run(job{
+					program: catalog.Fold, args: words(n, step), out: out, in: []*Tensor{a},
+					engineArgs: []uint32{uint32(n), flag(op == "max"), math.Float32bits(factor)}, buffers: tiles(2, 2),
+				})
+			}
+			each, padding := a.wide, uint32(0)
+			if rows {
+				each = a.high
+			}
+			if op == "max" {
+				padding = t.lowest()
+			}
+			return c.run(job{
+				program: catalog.Reduce, args: []uint32{flag(rows), padding, elementWord(t, t.element(float64(factor)))}, out: out,
+				in: []*Tensor{a}, engineArgs: []uint32{uint32(each), flag(op == "max"), flag(rows)}, buffers: tiles(2, 2, 1, 1),
+			})
 		})
 	}, opts...)
-}
-
-func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
-	each, padding, t := a.wide, uint32(0), a.spec.DType
-	if rows {
-		each = a.high
-	}
-	if op == "max" {
-		padding = t.lowest()
-	}
-	return job{
-		program: catalog.Reduce, args: []uint32{flag(rows), padding, elementWord(t, t.element(float64(factor(op, n))))}, out: out, in: []*Tensor{a},
-		engineArgs: []uint32{uint32(each), flag(op == "max"), flag(rows)}, buffers: tiles(2, 2, 1, 1),
-	}
-}
-
-func factor(op string, n int) float32 {
-	if op == "mean" {
-		return 1 / float32(n)
-	}
-	return 1
 }
 
 // lowest returns the bits of minus infinity as an element.
@@ -84,13 +82,4 @@ func (t DataType) lowest() uint32 {
 		bits >>= 16
 	}
 	return bits
-}
-
-// engineFold reduces a dimension of length n before the last two.
-func engineFold(op string, along, n int, out, a *Tensor) job {
-	step := product(a.all[along+1:len(a.all)-2]) * a.high * a.wide // tiles from one element to the next
-	return job{
-		program: catalog.Fold, args: words(n, step), out: out, in: []*Tensor{a},
-		engineArgs: []uint32{uint32(n), flag(op == "max"), math.Float32bits(factor(op, n))}, buffers: tiles(2, 2),
-	}
 }

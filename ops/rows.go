@@ -100,8 +100,11 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 		return nil, shapeError("a scale of %v: want a finite number other than 0", scale)
 	}
 	if mask != nil {
-		if err := a.fitsMask(mask); err != nil {
+		if err := a.fitsType(mask, "a mask"); err != nil {
 			return nil, err
+		}
+		if !fitsInto(mask.spec.Shape, a.spec.Shape) || mask.dims[3] != a.dims[3] {
+			return nil, shapeError("a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", mask.spec.Shape, a.spec.Shape)
 		}
 	}
 	if err := floatTiles(present(a, mask)...); err != nil {
@@ -125,16 +128,6 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 func (t *Tensor) fitsType(o *Tensor, what string) error {
 	if have, want := o.spec.DType, t.spec.DType; have != want {
 		return typeError("%s of %v for a tensor of %v: want that of the tensor (see Typecast)", what, have, want)
-	}
-	return nil
-}
-
-func (t *Tensor) fitsMask(mask *Tensor) error {
-	if err := t.fitsType(mask, "a mask"); err != nil {
-		return err
-	}
-	if !fitsInto(mask.spec.Shape, t.spec.Shape) || mask.dims[3] != t.dims[3] {
-		return shapeError("a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", mask.spec.Shape, t.spec.Shape)
 	}
 	return nil
 }
@@ -179,8 +172,11 @@ func (c *call) norm(n norm, a *Tensor) (*Tensor, error) {
 		return nil, err
 	}
 	for _, w := range in[1:] {
-		if err := a.fitsWeights(w); err != nil {
+		if err := a.fitsType(w, "weights"); err != nil {
 			return nil, err
+		}
+		if w.dims != [4]int{1, 1, 1, a.dims[3]} {
+			return nil, shapeError("weights of %v for a tensor of %v: want one row of its width", w.spec.Shape, a.spec.Shape)
 		}
 	}
 	if !(n.eps >= 0 && n.eps <= math.MaxFloat32) {
@@ -200,14 +196,4 @@ func (n norm) operation(a *Tensor) rowOperation {
 		program: catalog.Norm, args: []uint32{keep, weights, share, math.Float32bits(n.eps)}, passes: 3 - int(keep),
 		weights: []*Tensor{n.gamma, n.beta},
 	}
-}
-
-func (t *Tensor) fitsWeights(w *Tensor) error {
-	if err := t.fitsType(w, "weights"); err != nil {
-		return err
-	}
-	if w.dims != [4]int{1, 1, 1, t.dims[3]} {
-		return shapeError("weights of %v for a tensor of %v: want one row of its width", w.spec.Shape, t.spec.Shape)
-	}
-	return nil
 }

@@ -83,7 +83,15 @@ func (c *call) topK(a *Tensor, k int, each []*Tensor) (values, indices *Tensor, 
 		if err != nil {
 			return err
 		}
-		if err := c.run(topK(k, c.smallest, out, a, indices)); err != nil {
+		rows := 1
+		if out.spec.Layout == Tile {
+			rows = min(tileSize, out.dims[2])
+		}
+		if err := c.run(job{
+			program: catalog.TopK, args: []uint32{uint32(k), flag(c.smallest)}, out: out, in: []*Tensor{a, indices},
+			pieces:  out.pages / out.wide,
+			buffers: []ring{{max(out.pageBytes, a.pageBytes, indices.pageBytes), 1}, {12 * k * rows, 1}},
+		}); err != nil {
 			if second == nil {
 				err = release(err, indices)
 			}
@@ -110,16 +118,4 @@ func (c *call) topKMoved(in, a *Tensor, k int, back []int) (values, indices *Ten
 	var moved [2]*Tensor
 	err = c.results(moved[:], func(i int) (*Tensor, error) { return c.movedBack(found[i], a, back) })
 	return moved[0], moved[1], err
-}
-
-func topK(k int, smallest bool, out, a, indices *Tensor) job {
-	rows := 1
-	if out.spec.Layout == Tile {
-		rows = min(tileSize, out.dims[2])
-	}
-	return job{
-		program: catalog.TopK, args: []uint32{uint32(k), flag(smallest)}, out: out, in: []*Tensor{a, indices},
-		pieces:  out.pages / out.wide,
-		buffers: []ring{{max(out.pageBytes, a.pageBytes, indices.pageBytes), 1}, {12 * k * rows, 1}},
-	}
 }

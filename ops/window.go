@@ -170,8 +170,14 @@ func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg 
 			return nil, err
 		}
 		args := argList{images, weights, optional(bias), s.DType, s.Memory}
+		slots := w.slots(images.geometry, positions)
 		return c.compute("conv2d", "Conv2dDeviceOperation", args, s, func(out *Tensor) job {
-			return w.convolution(out, images, weights, bias, positions, string(c.activation))
+			return job{ // engineMatmul's with another reader
+				program: catalog.Conv2d, function: string(c.activation), out: out, in: present(images, weights, bias),
+				args:       append([]uint32{flag(bias != nil)}, w.args(positions, 0, slots)...),
+				engineArgs: append(words(out.wide, weights.high), flag(bias != nil)),
+				buffers:    append(tiles(2, 2, 2*matmulBlock, 1), w.rings(images.geometry, slots)...),
+			}
 		})
 	}, opts...)
 }
@@ -207,17 +213,6 @@ func (c *call) windowed(w *windows, images *Tensor, positions [2]int, channels i
 	s.Memory = c.memoryOr(Interleaved(images.spec.Memory.Kind))
 	_, err := s.geometry()
 	return s, err
-}
-
-// convolution is engineMatmul with another reader.
-func (w *windows) convolution(out, images, weights, bias *Tensor, positions [2]int, function string) job {
-	slots := w.slots(images.geometry, positions)
-	return job{
-		program: catalog.Conv2d, function: function, out: out, in: present(images, weights, bias),
-		args:       append([]uint32{flag(bias != nil)}, w.args(positions, 0, slots)...),
-		engineArgs: append(words(out.wide, weights.high), flag(bias != nil)),
-		buffers:    append(tiles(2, 2, 2*matmulBlock, 1), w.rings(images.geometry, slots)...),
-	}
 }
 
 // Pool2dConfig describes a pool of images. Pairs are of height and width.
@@ -260,14 +255,12 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 			return nil, err
 		}
 		args := argList{images, w.kernel, s.DType, s.Memory}
-		return c.compute("pool2d", "Pool2D", args, s, func(out *Tensor) job { return w.largest(out, images, positions) })
+		slots := w.slots(images.geometry, positions)
+		return c.compute("pool2d", "Pool2D", args, s, func(out *Tensor) job {
+			return job{
+				program: catalog.MaxPool2d, out: out, in: []*Tensor{images}, args: w.args(positions, images.spec.DType.lowest(), slots),
+				engineArgs: words(w.kernel[0] * w.kernel[1]), buffers: append(tiles(2, 2), w.rings(images.geometry, slots)...),
+			}
+		})
 	}, opts...)
-}
-
-func (w *windows) largest(out, images *Tensor, positions [2]int) job {
-	slots := w.slots(images.geometry, positions)
-	return job{
-		program: catalog.MaxPool2d, out: out, in: []*Tensor{images}, args: w.args(positions, images.spec.DType.lowest(), slots),
-		engineArgs: words(w.kernel[0] * w.kernel[1]), buffers: append(tiles(2, 2), w.rings(images.geometry, slots)...),
-	}
 }

@@ -160,8 +160,6 @@ func (f *File) everyImage() []*Image {
 	return out
 }
 
-func (f *File) hasControl() bool { return slices.ContainsFunc(f.Images(), (*Image).HasControl) }
-
 // Parts are one for each queue. The first is Target and Image.
 func (f *File) Parts() []Part {
 	return append([]Part{{Target: f.Target, Image: f.Image}}, f.Others...)

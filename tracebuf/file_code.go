@@ -185,7 +185,6 @@ func number[T integer](c *coder, v *T, size int) {
 }
 
 func u8[T integer](c *coder, v *T)  { number(c, v, 1) }
-func u16[T integer](c *coder, v *T) { number(c, v, 2) }
 func u32[T integer](c *coder, v *T) { number(c, v, 4) }
 func u64[T integer](c *coder, v *T) { number(c, v, 8) }
 
@@ -253,7 +252,7 @@ func (c *coder) xy(xy *chip.XY) { u8(c, &xy.X); u8(c, &xy.Y) }
 
 func (c *coder) cores(r *chip.Range) {
 	for _, v := range []*int{&r.Start.X, &r.Start.Y, &r.End.X, &r.End.Y} {
-		u16(c, v)
+		number(c, v, 2)
 	}
 }
 

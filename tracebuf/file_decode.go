@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 )
 
 // Decode is [DecodeAll] for the trace of one device; for others it returns ErrSeveralDevices.
@@ -63,12 +62,12 @@ func readFile(r io.Reader) ([]byte, int, error) {
 	if size < uint64(fileHead+sha256.Size) || size > maxFile || le.Uint32(head[12:]) != 0 {
 		return nil, 0, damaged("head", "the file's length is given as %d, want %d to %d", size, fileHead+sha256.Size, uint64(maxFile))
 	}
-	body, err := readN(r, int(size)-fileHead)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, 0, damaged("end", "the file has %d bytes and began as one of %d: it was cut off; copy it again", fileHead+len(body), size)
-	}
+	body, err := io.ReadAll(io.LimitReader(r, int64(size)-int64(fileHead))) // memory for what there is, not what the file claims
 	if err != nil {
 		return nil, 0, err
+	}
+	if have := uint64(fileHead + len(body)); have < size {
+		return nil, 0, damaged("end", "the file has %d bytes and began as one of %d: it was cut off; copy it again", have, size)
 	}
 	var more [1]byte
 	if _, err := io.ReadFull(r, more[:]); err == nil {
@@ -84,26 +83,6 @@ func readFile(r io.Reader) ([]byte, int, error) {
 		return nil, 0, damaged("checksum", "it is %x..., the bytes give %x...: they were changed; copy the file again", want[:6], got[:6])
 	}
 	return body, int(version), nil
-}
-
-// readN never allocates more than twice what it has read, whatever n claims.
-func readN(r io.Reader, n int) ([]byte, error) {
-	const first = 1 << 20
-	b := make([]byte, 0, min(n, first))
-	for len(b) < n {
-		if len(b) == cap(b) {
-			b = slices.Grow(b, min(n-len(b), len(b)))
-		}
-		m, err := io.ReadFull(r, b[len(b):min(cap(b), n)])
-		b = b[:len(b)+m]
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return b, err
-		}
-	}
-	return b, nil
 }
 
 func decodeSections(b []byte, version int) ([]*File, error) {

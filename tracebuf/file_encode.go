@@ -76,7 +76,7 @@ func EncodeAll(w io.Writer, files []*File) error {
 
 func versionOf(files []*File) int {
 	switch {
-	case slices.ContainsFunc(files, func(f *File) bool { return f != nil && f.hasControl() }):
+	case slices.ContainsFunc(files, func(f *File) bool { return f != nil && slices.ContainsFunc(f.Images(), (*Image).HasControl) }):
 		return controlVersion
 	case len(files) > 1:
 		return devicesVersion

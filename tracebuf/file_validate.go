@@ -86,8 +86,8 @@ func validateAll(files []*File) error {
 }
 
 func within(whole string, err error) error {
-	var e *FileError
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*FileError](err)
+	if !ok {
 		return err
 	}
 	c := *e
@@ -177,8 +177,11 @@ func checkParts(parts []Part, ch *chip.Chip) error {
 	for i := range parts {
 		t := &parts[i].Target
 		part := fmt.Sprintf("queue %d", t.Queue)
-		if err := t.checkQueue(ch); err != nil {
-			return err
+		if all := ch.All(); t.Workers.Empty() || !all.Contains(t.Workers.Start) || !all.Contains(t.Workers.End) {
+			return invalid("target", "the workers %v, the chip has %v", t.Workers, all)
+		}
+		if c, ok := ch.Logical(t.Dispatch); !ok || t.Workers.Contains(c) {
+			return invalid("target", "%v is no core that a dispatcher can run on", t.Dispatch)
 		}
 		if t.Queue < 0 || t.Queue > math.MaxUint8 {
 			return invalid(part, "it is no number of a queue")
@@ -219,16 +222,6 @@ func (f *File) checkTarget() (*chip.Chip, error) {
 		return nil, invalid("target", "%d DRAM banks, the chip has %d", t.Banks, n)
 	}
 	return ch, nil
-}
-
-func (t *Target) checkQueue(ch *chip.Chip) error {
-	if all := ch.All(); t.Workers.Empty() || !all.Contains(t.Workers.Start) || !all.Contains(t.Workers.End) {
-		return invalid("target", "the workers %v, the chip has %v", t.Workers, all)
-	}
-	if c, ok := ch.Logical(t.Dispatch); !ok || t.Workers.Contains(c) {
-		return invalid("target", "%v is no core that a dispatcher can run on", t.Dispatch)
-	}
-	return nil
 }
 
 func (f *File) checkNames() error {
@@ -336,7 +329,6 @@ func (im *Image) checkPrograms(ch *chip.Chip, workers chip.Range) error {
 	return nil
 }
 
-// The allocator judges the distribution of shards.
 func (b *Buffer) check(part string, ch *chip.Chip) error {
 	start, end, banks := uint64(1), uint64(ch.Params().L1Size), ch.All().Size()
 	switch b.Kind {
@@ -380,46 +372,28 @@ func (b *Buffer) check(part string, ch *chip.Chip) error {
 	return nil
 }
 
-func checkSharding(part string, b *Buffer, ch *chip.Chip) (rows int, err error) {
-	s := b.Sharding
+// checkSharding returns the pages of each core.
+func checkSharding(part string, b *Buffer, ch *chip.Chip) (int, error) {
 	grid := ch.All()
 	if b.Kind == KindDRAM {
 		grid = chip.Range{End: chip.Core{X: len(ch.DRAMBanks()) - 1}}
 	}
-	cores := 0
-	for _, r := range s.Cores {
-		if r.Empty() || !grid.Contains(r.Start) || !grid.Contains(r.End) {
+	for _, r := range b.Sharding.Cores {
+		if !grid.Contains(r.Start) || !grid.Contains(r.End) {
 			return 0, invalid(part, "it has shards on the cores %v, the chip has %v", r, grid)
 		}
-		cores += r.Size()
 	}
-	if cores < 1 || cores > grid.Size() {
-		return 0, invalid(part, "it has shards on %d cores, the chip has %d", cores, grid.Size())
+	if n := len(b.Sharding.Tensor); n > maxRank {
+		return 0, invalid(part, "it has %d dimensions, at most %d are possible", n, maxRank)
 	}
-	if s.Layout < allocator.HeightSharded || s.Layout > allocator.NDSharded || s.Orientation > 1 || s.Strategy > 2 ||
-		len(s.Tensor) < 1 || len(s.Tensor) > maxRank || len(s.Tensor) != len(s.Shard) {
-		return 0, invalid(part, "layout %d, orientation %d, strategy %d, shapes of rank %d and %d", s.Layout, s.Orientation, s.Strategy,
-			len(s.Tensor), len(s.Shard))
+	d, err := allocator.NewDistribution(*b.Sharding)
+	if err != nil {
+		return 0, invalid(part, "%v", err)
 	}
-	pages, volume, shards := 1, 1, 1
-	for i, n := range s.Tensor {
-		m := s.Shard[i]
-		if n < 1 || m < 1 || n > maxFile/pages || m > maxFile/volume {
-			return 0, invalid(part, "a shape of %v pages in shards of %v", s.Tensor, s.Shard)
-		}
-		pages, volume, shards = pages*n, volume*m, shards*((n+m-1)/m)
+	if d.Pages() != b.Pages() {
+		return 0, invalid(part, "a shape of %v pages, it has %d", b.Sharding.Tensor, b.Pages())
 	}
-	if pages != b.Pages() {
-		return 0, invalid(part, "a shape of %v pages, it has %d", s.Tensor, b.Pages())
-	}
-	each := 1
-	if s.Layout == allocator.NDSharded && s.Strategy != allocator.Grid2D {
-		each = (shards + cores - 1) / cores
-	}
-	if each > maxFile/volume {
-		return 0, invalid(part, "a shape of %v pages in shards of %v on %d cores", s.Tensor, s.Shard, cores)
-	}
-	return each * volume, nil
+	return d.CorePages(), nil
 }
 
 func (f *File) checkData(what string, data []Data) error {

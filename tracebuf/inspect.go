@@ -34,13 +34,9 @@ type Contents struct {
 
 // StepContents is one run program, an edge or a step of control flow.
 type StepContents struct {
-	Name         string
-	Program      int // or NoProgram
-	Edge         EdgeKind
-	Control      flow.Control // of files
-	Depth        int          // of files
-	Offset, Size int          // of its commands
-	First, Count int          // in Contents.Commands
+	Step
+	Depth        int // of files
+	First, Count int // in Contents.Commands
 	Binary       []byte
 }
 
@@ -58,9 +54,7 @@ func Inspect(im *Image) (*Contents, error) {
 	places, _ := im.Flow()
 	next := 0
 	for i, s := range im.Steps {
-		sc := StepContents{Name: s.Name, Program: s.Program, Edge: s.Edge.Kind, Control: s.Control, Depth: places[i].Depth,
-			Offset: s.Offset,
-			Size:   s.Size, First: next}
+		sc := StepContents{Step: s, Depth: places[i].Depth, First: next}
 		for next < len(readings) && readings[next].Offset < s.Offset+s.Size {
 			next++
 		}
@@ -88,35 +82,21 @@ func Inspect(im *Image) (*Contents, error) {
 
 func (c *Contents) relocated(at, n int) { c.Relocated = append(c.Relocated, ByteRange{at, at + n}) }
 
-// InspectAll reads all parts of a trace over several devices from the files of [DecodeAll].
+// InspectAll reads all parts of a trace from the files of [DecodeAll].
 func InspectAll(files []*File) ([]*Contents, error) {
 	var out []*Contents
 	for i, f := range files {
 		if f == nil {
 			continue
 		}
-		parts, err := InspectFile(f)
-		if err != nil {
-			return nil, err
+		for _, p := range f.Parts() {
+			c, err := Inspect(&p.Image)
+			if err != nil {
+				return nil, err
+			}
+			c.Device, c.Queue = i, p.Target.Queue
+			out = append(out, c)
 		}
-		for _, c := range parts {
-			c.Device = i
-		}
-		out = append(out, parts...)
-	}
-	return out, nil
-}
-
-// InspectFile reads all parts of a trace of one device.
-func InspectFile(f *File) ([]*Contents, error) {
-	var out []*Contents
-	for _, p := range f.Parts() {
-		c, err := Inspect(&p.Image)
-		if err != nil {
-			return nil, err
-		}
-		c.Queue = p.Target.Queue
-		out = append(out, c)
 	}
 	return out, nil
 }
@@ -155,8 +135,8 @@ func (c *Contents) split() {
 			return
 		}
 		first, last := &c.Commands[start], &c.Commands[end-1]
-		c.Steps = append(c.Steps, StepContents{Name: name, Program: -1, Offset: first.Offset, Size: last.Offset + last.Size - first.Offset,
-			First: start, Count: end - start})
+		s := Step{Name: name, Program: NoProgram, Offset: first.Offset, Size: last.Offset + last.Size - first.Offset}
+		c.Steps = append(c.Steps, StepContents{Step: s, First: start, Count: end - start})
 		start, name = end, ""
 	}
 	for i := range c.Commands {
@@ -226,7 +206,7 @@ func (s *StepContents) title(number int) string {
 		return fmt.Sprintf("loop %d %s, at most %d iterations: %d B", number, Printable(s.Name), s.Control.Count, s.Size)
 	case s.Control.Kind != flow.None:
 		what = s.Control.Kind.String()
-	case s.Edge != EdgeNone:
+	case s.Edge.Kind != EdgeNone:
 		what = "edge"
 	}
 	return fmt.Sprintf("%s %d %s: %d B", what, number, Printable(s.Name), s.Size)
@@ -300,7 +280,7 @@ func (s *Stats) programs(c *Contents) {
 	programs := map[program]int{}
 	for i := range c.Steps {
 		st := &c.Steps[i]
-		if st.Edge != EdgeNone {
+		if st.Edge.Kind != EdgeNone {
 			s.Edges, s.EdgeBytes = s.Edges+1, s.EdgeBytes+st.Size
 			continue
 		}

@@ -94,16 +94,8 @@ func (im *Image) relocate(to *Target, callees []Callee) {
 		cq.Put16(im.Bytes, r.At+cq.AtPagedSubStart, page)
 		cq.Put32(im.Bytes, r.At+cq.AtPagedSubBase, base)
 	}
-	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
-		for r := range e.Relayed {
-			at := r.At
-			if h, ok := r.Command.(cq.ForwardSubordinate); ok {
-				at, r.Command = at+cq.AtForwarded, h.Command
-			}
-			if c, ok := r.Command.(cq.SendGoSignal); ok {
-				cq.Put32(im.Bytes, at+cq.AtGoWord, uint32(cq.NewGoWord(c.Go.Offset(), to.Dispatch.X, to.Dispatch.Y, c.Go.Signal())))
-			}
-		}
+	for at, c := range im.goSignals {
+		cq.Put32(im.Bytes, at+cq.AtGoWord, uint32(cq.NewGoWord(c.Go.Offset(), to.Dispatch.X, to.Dispatch.Y, c.Go.Signal())))
 	}
 	for i := range im.Steps {
 		if s := &im.Steps[i]; s.Control.Kind == flow.Call {

@@ -52,17 +52,24 @@ func (w *walker) enterLane(at int) error {
 // stepSubDevices returns the sub-device that each step's go signal starts.
 func (im *Image) stepSubDevices() []uint8 {
 	var out []uint8
+	for _, c := range im.goSignals {
+		out = append(out, c.Multicast)
+	}
+	return out
+}
+
+// goSignals yields the go signals with their offsets.
+func (im *Image) goSignals(yield func(at int, c cq.SendGoSignal) bool) {
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
 		for r := range e.Relayed {
 			if h, ok := r.Command.(cq.ForwardSubordinate); ok {
-				r.Command = h.Command
+				r.At, r.Command = r.At+cq.AtForwarded, h.Command
 			}
-			if c, ok := r.Command.(cq.SendGoSignal); ok {
-				out = append(out, c.Multicast)
+			if c, ok := r.Command.(cq.SendGoSignal); ok && !yield(r.At, c) {
+				return
 			}
 		}
 	}
-	return out
 }
 
 // RunsOf returns how many programs the trace runs on each sub-device, in the order of Target's

@@ -137,8 +137,8 @@ func TestDevicesRoundTrip(t *testing.T) {
 
 func TestDevicesBytesStay(t *testing.T) {
 	for arch, want := range map[chip.Arch]string{
-		chip.Wormhole:  "8a8f5cf922ac8bf54bab0c2588a7daeabb779e052210c644cba7c400551156e3",
-		chip.Blackhole: "a6481915cf5521b49c67ce79967c56cc990ec021ed18755a424bf810d65c943a",
+		chip.Wormhole:  "68cc8f9022a9a69408c4ba1f17dc3754496f77ec8547a81335a484e8be32d86f",
+		chip.Blackhole: "1444f7ef278e0ec7fce344001f028c1d3e8052cc913b1bbe19546ab1d7e87a0d",
 	} {
 		if got := fmt.Sprintf("%x", sha256.Sum256(encodeAll(t, devicesFile(t, arch)))); got != want {
 			t.Errorf("%v: the file is %s, was %s", arch, got, want)
@@ -345,7 +345,7 @@ func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 		tracebuf.Buffer{Name: "height", Kind: tracebuf.KindL1, Addr: uint64(l1), Size: 700, PageSize: 100, Stride: 112,
 			Sharding: &allocator.ShardSpec{Layout: 2, Tensor: []int{7, 1}, Shard: []int{2, 1}, Cores: grid[:1]}},
 		tracebuf.Buffer{Name: "block", Kind: tracebuf.KindDRAM, Addr: 0x40, Size: 24 * 64, PageSize: 64, Stride: 64,
-			Sharding: &allocator.ShardSpec{Layout: 4, Orientation: 1, Tensor: []int{4, 6}, Shard: []int{4, 2}, Cores: grid[:1]}},
+			Sharding: &allocator.ShardSpec{Layout: 4, Orientation: 1, Tensor: []int{6, 4}, Shard: []int{2, 4}, Cores: grid[:1]}},
 		tracebuf.Buffer{Name: "ND", Kind: tracebuf.KindL1Small, Addr: 0x150000, Size: 24 * 16, PageSize: 16, Stride: 16,
 			Sharding: &allocator.ShardSpec{Layout: 5, Strategy: 2, Tensor: []int{2, 3, 4}, Shard: []int{1, 1, 4}, Cores: grid}},
 	)
@@ -501,18 +501,20 @@ func TestValidateRefusesSpans(t *testing.T) {
 			copy(o.Image.Bytes, cmds)
 		}, "a replay would hang"},
 		{"cores off the chip", shard(2, func(s *sharding) { s.Cores = []chip.Range{{End: chip.Core{X: 99}}} }), "(0,0)-(99,0)"},
-		{"no core", shard(2, func(s *sharding) { s.Cores = nil }), "on 0 cores"},
+		{"no core", shard(2, func(s *sharding) { s.Cores = nil }), "there are no cores"},
 		{"no bank", shard(3, func(s *sharding) { s.Cores = []chip.Range{{End: chip.Core{Y: 1}}} }), "it has shards on the cores"},
-		{"cores again and again", shard(2, func(s *sharding) { s.Cores = slices.Repeat(s.Cores, 50) }), "on 200 cores"},
-		{"layout", shard(2, func(s *sharding) { s.Layout = 6 }), "layout 6"},
-		{"orientation", shard(2, func(s *sharding) { s.Orientation = 2 }), "orientation 2"},
-		{"strategy", shard(2, func(s *sharding) { s.Strategy = 3 }), "strategy 3"},
-		{"rank", shard(2, func(s *sharding) { s.Shard = s.Shard[:1] }), "rank 2 and 1"},
+		{"cores again and again", shard(2, func(s *sharding) { s.Cores = slices.Repeat(s.Cores, 50) }), "is named twice"},
+		{"too few cores", shard(2, func(s *sharding) { s.Shard = []int{1, 1} }), "7 shards on 4 cores"},
+		{"narrow shards", shard(2, func(s *sharding) { s.Tensor = []int{1, 7} }), "are narrower than the tensor"},
+		{"layout", shard(2, func(s *sharding) { s.Layout = 6 }), "layout(6)"},
+		{"orientation", shard(2, func(s *sharding) { s.Orientation = 2 }), "orientation(2)"},
+		{"strategy", shard(2, func(s *sharding) { s.Strategy = 3 }), "strategy(3)"},
+		{"rank", shard(2, func(s *sharding) { s.Shard = s.Shard[:1] }), "shards of rank 1"},
 		{"many dimensions", shard(2, func(s *sharding) {
 			s.Tensor, s.Shard = append(slices.Repeat([]int{1}, 17), 7), slices.Repeat([]int{1}, 18)
-		}), "rank 18"},
-		{"shape", shard(2, func(s *sharding) { s.Tensor = []int{0, 7} }), "a shape of [0 7] pages"},
-		{"endless shape", shard(2, func(s *sharding) { s.Tensor, s.Shard = []int{1 << 37, 1 << 37}, []int{1, 1} }), "a shape of"},
+		}), "18 dimensions"},
+		{"shape", shard(2, func(s *sharding) { s.Tensor = []int{0, 7} }), "a tensor of [0 7] pages"},
+		{"endless shape", shard(2, func(s *sharding) { s.Tensor, s.Shard = []int{1 << 37, 1 << 37}, []int{1, 1} }), "at most 2^40 pages"},
 		{"endless shards", shard(2, func(s *sharding) { s.Shard = []int{1 << 37, 1 << 37} }), "in shards of"},
 		{"other pages", shard(2, func(s *sharding) { s.Tensor = []int{8, 1} }), "it has 7"},
 		{"shard beyond memory", shard(2, func(s *sharding) { s.Shard = []int{1 << 20, 1} }), "memory ends at"},

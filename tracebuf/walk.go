@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -49,8 +50,7 @@ func (w *walker) walk() error {
 	im := w.im
 	if err := cq.CheckTrace(im.Layout, cq.DefaultLimits(0), im.Bytes); err != nil {
 		at := "commands"
-		var fe *cq.FormatError
-		if errors.As(err, &fe) {
+		if fe, ok := errors.AsType[*cq.FormatError](err); ok {
 			at = where(fe.Offset)
 		}
 		return &FileError{Part: at, What: err.Error(), Err: err}
@@ -220,8 +220,14 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 			return w.fail(at, "a FORWARD_SUBORDINATE in a trace is for a go signal, and waits for the writes before")
 		}
 		w.notify = true
-		if err := w.takesArgs(at, &c); err != nil {
-			return err
+		if c.Args != (w.readTo > 0) {
+			return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.ID(), w.step, w.readTo)
+		}
+		if w.readTo > 0 {
+			if err := w.kernelConfig(at, c.ID(), 1, 0, w.readTo); err != nil {
+				return err
+			}
+			w.readTo = 0
 		}
 		return w.goSignal(at, signal)
 	case cq.SetWriteOffset:
@@ -230,8 +236,8 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 		}
 		copy(w.offsets[:], c.Offsets[:3])
 		for _, o := range w.offsets[1:] { // may be below kernel memory: what it is added to brings kernels into it
-			if end := w.l1.KernelConfig + w.l1.KernelConfigSize; o%cq.L1Align != 0 || o > end {
-				return w.fail(at, "a write offset is %#x, kernels are at multiples of 16 up to %#x", o, end)
+			if o%cq.L1Align != 0 || o > w.l1.KernelEnd() {
+				return w.fail(at, "a write offset is %#x, kernels are at multiples of 16 up to %#x", o, w.l1.KernelEnd())
 			}
 		}
 		return nil
@@ -380,9 +386,8 @@ func (w *walker) kernelConfig(at int, name fmt.Stringer, index int, addr, n uint
 		return w.fail(at, "%s relative to write offset %d, which isn't set", name, index)
 	}
 	start := uint64(w.offsets[index]) + uint64(addr)
-	first := uint64(w.l1.KernelConfig)
-	if end := first + uint64(w.l1.KernelConfigSize); start < first || start+uint64(n) > end {
-		return w.fail(at, "%s of %d B at %#x, kernel memory is %#x to %#x", name, n, start, first, end)
+	if start > math.MaxUint32 || !w.inKernelMemory(uint32(start), n) {
+		return w.fail(at, "%s of %d B at %#x, kernel memory is %#x to %#x", name, n, start, w.l1.KernelConfig, w.l1.KernelEnd())
 	}
 	if start%cq.L1Align != 0 {
 		return w.fail(at, "%s at %#x, want a multiple of %d", name, start, cq.L1Align)

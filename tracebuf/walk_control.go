@@ -36,7 +36,7 @@ func (w *walker) noted() (err error) {
 	n := &w.nest
 	n.arriving = slices.Repeat([]int{-1}, len(w.im.Steps)+1)
 	n.places, err = w.im.Flow()
-	if bad := (*flow.NestError)(nil); errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*flow.NestError](err); ok {
 		return w.fail(w.im.Steps[bad.Step].Offset, "%s", bad.What)
 	}
 	return err
@@ -274,7 +274,7 @@ func (w *walker) call(s *Step, c *cq.CallTrace) error {
 	w.runs, w.flight = callee.Image.Counted(), flight{}
 	w.placed(n.shapes[i].texts...)
 	if w.runs > 0 {
-		w.flight.busy = []memory{{w.runs - 1, w.l1.KernelConfig, w.l1.KernelConfig + w.l1.KernelConfigSize}}
+		w.flight.busy = []memory{{w.runs - 1, w.l1.KernelConfig, w.l1.KernelEnd()}}
 	}
 	return nil
 }
@@ -322,16 +322,4 @@ func (w *walker) readArgs(s *Step) error {
 		}
 	}
 	return nil
-}
-
-func (w *walker) takesArgs(at int, c *cq.ForwardSubordinate) error {
-	if c.Args != (w.readTo > 0) {
-		return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.ID(), w.step, w.readTo)
-	}
-	if w.readTo == 0 {
-		return nil
-	}
-	err := w.kernelConfig(at, c.ID(), 1, 0, w.readTo)
-	w.readTo = 0
-	return err
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
@@ -105,12 +104,12 @@ func (w *walker) launch(at int, m []byte) error {
 		text := base + le.Uint32(m[l.Text+4*uint32(p):])
 		if text%cq.L1Align != 0 || !w.inKernelMemory(text, 1) {
 			return w.fail(at, "a launch message has %v's kernel at %#x, kernels are at multiples of 16 from %#x up to %#x", p, text,
-				w.l1.KernelConfig, w.l1.KernelConfig+w.l1.KernelConfigSize)
+				w.l1.KernelConfig, w.l1.KernelEnd())
 		}
 		if size := 16 * uint32(le.Uint16(m[l.NCRISCSize:])); p == chip.NCRISC && layout.Boot.IRAMSize > 0 &&
 			(size > layout.Boot.IRAMSize || !w.inKernelMemory(text, size)) {
 			return w.fail(at, "a launch message has %d B of NCRISC's kernel at %#x, its instruction RAM has %d B, and kernel memory ends at %#x",
-				size, text, layout.Boot.IRAMSize, w.l1.KernelConfig+w.l1.KernelConfigSize)
+				size, text, layout.Boot.IRAMSize, w.l1.KernelEnd())
 		}
 		for _, off := range []uint32{0, 2} {
 			if args := le.Uint16(m[l.Args+4*uint32(p)+off:]); args != noArgs && (args%4 != 0 || !w.inKernelMemory(base, uint32(args))) {
@@ -118,10 +117,6 @@ func (w *walker) launch(at int, m []byte) error {
 			}
 		}
 	}
-	return w.launchParts(at, m, base, l)
-}
-
-func (w *walker) launchParts(at int, m []byte, base uint32, l *abi.Launch) error {
 	last := 0
 	for i := range l.CircularBuffers {
 		if m[int(l.CBMask)+i/8]>>(i%8)&1 != 0 {
@@ -131,13 +126,13 @@ func (w *walker) launchParts(at int, m []byte, base uint32, l *abi.Launch) error
 	sems, cbs := le.Uint16(m[l.Semaphores:]), le.Uint16(m[l.Circular:])
 	if sems%4 != 0 || cbs%4 != 0 || !w.inKernelMemory(base, uint32(sems)) || !w.inKernelMemory(base, uint32(cbs)+16*uint32(last)) {
 		return w.fail(at, "a launch message has semaphores at offset %#x and %d circular buffers at %#x of %#x, kernel memory ends at %#x", sems,
-			last, cbs, base, w.l1.KernelConfig+w.l1.KernelConfigSize)
+			last, cbs, base, w.l1.KernelEnd())
 	}
 	return nil
 }
 
 func (w *walker) inKernelMemory(addr, n uint32) bool {
-	return addr >= w.l1.KernelConfig && uint64(addr)+uint64(n) <= uint64(w.l1.KernelConfig)+uint64(w.l1.KernelConfigSize)
+	return addr >= w.l1.KernelConfig && uint64(addr)+uint64(n) <= uint64(w.l1.KernelEnd())
 }
 
 // noArgs is the offset of an empty block of arguments. Source: tt-metal rta_constants.h.

@@ -45,6 +45,9 @@ type L1Map struct {
 	Size       uint32 // end of L1
 }
 
+// KernelEnd is the end of the memory for programs' kernels, arguments and configuration.
+func (m *L1Map) KernelEnd() uint32 { return m.KernelConfig + m.KernelConfigSize }
+
 const ownBankTableSize = 4 + 4 + 2*2*maxDRAMBanks + 4*maxDRAMBanks + 2*2*maxL1Banks
 
 func ownL1(arch chip.Arch) L1Map {
@@ -67,7 +70,7 @@ func ownL1(arch chip.Arch) L1Map {
 		m.Firmware[i] = m.BankTable
 		m.BankTable += size
 	}
-	m.Unreserved = alignUp(m.KernelConfig+m.KernelConfigSize, p.Align.PCIe())
+	m.Unreserved = alignUp(m.KernelEnd(), p.Align.PCIe())
 	return m
 }
 

@@ -196,7 +196,7 @@ func (r Release) layout(arch chip.Arch) *Layout {
 		m.Firmware[p], m.FirmwareSize[p] = at(of+"FIRMWARE_BASE"), at(of+"FIRMWARE_SIZE")
 		l.Boot.Scratch[p] = at(of + "INIT_LOCAL_L1_BASE_SCRATCH")
 	}
-	m.Unreserved = alignUp(m.KernelConfig+m.KernelConfigSize, arch.Params().Align.PCIe())
+	m.Unreserved = alignUp(m.KernelEnd(), arch.Params().Align.PCIe())
 	if arch == chip.Wormhole {
 		l.Boot.IRAM, l.Boot.IRAMSize = at("MEM_NCRISC_IRAM_BASE"), at("MEM_NCRISC_IRAM_SIZE")
 	}

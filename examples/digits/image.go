@@ -29,20 +29,15 @@ const (
 	maxLine   = fields * (maxDigits + 1)
 )
 
-// Errors of files of images. A *ParseError has one of them and its place.
+// Errors of whole files of images, each in a *ParseError.
 var (
-	ErrEmpty       = errors.New("no images")
-	ErrFieldCount  = errors.New("wrong number of fields")
-	ErrNotNumber   = errors.New("not a small decimal integer")
-	ErrPixelRange  = errors.New("pixel outside 0 to 16")
-	ErrLabelRange  = errors.New("label outside 0 to 9")
-	ErrLineTooLong = errors.New("line too long")
-	ErrTruncated   = errors.New("compressed data ends early")
-	ErrCompressed  = errors.New("compressed data damaged")
+	ErrEmpty      = errors.New("no images")
+	ErrTruncated  = errors.New("compressed data ends early")
+	ErrCompressed = errors.New("compressed data damaged")
 )
 
 // ParseError says where a file of images is invalid. Err wraps one of the sentinels of this
-// package, or is the reader's error.
+// package, is the reader's error, or says what is wrong with the line.
 type ParseError struct {
 	Line   int    // 1-based; the line that was being read
 	Column int    // 1-based field number in the line, 0 for the whole line
@@ -109,7 +104,7 @@ func ParseImages(r io.Reader) ([]Image, error) {
 		end := errors.Is(err, io.EOF)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, &ParseError{Line: line, Err: ErrLineTooLong}
+			return nil, &ParseError{Line: line, Err: errLineTooLong}
 		case err != nil && !end:
 			return nil, &ParseError{Line: line, Err: compressedError(err)}
 		}
@@ -142,29 +137,31 @@ func compressedError(err error) error {
 	return err
 }
 
+var errLineTooLong = errors.New("line too long")
+
 // parseLine reads a line without its ending. The error lacks the line number.
 func parseLine(text string) (m Image, _ *ParseError) {
 	if len(text) > maxLine {
-		return m, &ParseError{Text: fmt.Sprintf("%d bytes, at most %d", len(text), maxLine), Err: ErrLineTooLong}
+		return m, &ParseError{Text: fmt.Sprintf("%d bytes, at most %d", len(text), maxLine), Err: errLineTooLong}
 	}
 	all := strings.Split(text, ",")
 	if n := len(all); n != fields {
-		return m, &ParseError{Text: fmt.Sprintf("%d, want %d", n, fields), Err: ErrFieldCount}
+		return m, &ParseError{Text: fmt.Sprintf("%d, want %d", n, fields), Err: errors.New("wrong number of fields")}
 	}
 	for i, field := range all {
 		v, err := strconv.ParseUint(field, 10, 16) // no signs, spaces and fractions
-		to, limit, reason := &m.Label, uint64(Classes-1), ErrLabelRange
+		to, limit, what := &m.Label, uint64(Classes-1), "label"
 		if i < Pixels {
-			to, limit, reason = &m.Pixels[i], MaxPixel, ErrPixelRange
+			to, limit, what = &m.Pixels[i], MaxPixel, "pixel"
 		}
 		switch {
 		case err != nil || len(field) > maxDigits:
 			if len(field) > 16 {
 				field = field[:16] + "..."
 			}
-			return m, &ParseError{Column: i + 1, Text: strconv.Quote(field), Err: ErrNotNumber}
+			return m, &ParseError{Column: i + 1, Text: strconv.Quote(field), Err: errors.New("not a small decimal integer")}
 		case v > limit:
-			return m, &ParseError{Column: i + 1, Text: field, Err: reason}
+			return m, &ParseError{Column: i + 1, Text: field, Err: fmt.Errorf("%s outside 0 to %d", what, limit)}
 		}
 		*to = uint8(v)
 	}

@@ -64,10 +64,6 @@ func decodeReport(b []byte, lim Limits) (*Report, error) {
 	} else {
 		d.find("", b, reflect.TypeFor[readReport]())
 	}
-	return f.report(lim, d)
-}
-
-func (f *readReport) report(lim Limits, d dropped) (*Report, error) {
 	switch {
 	case f.Version == nil:
 		return nil, &FormatError{Node: -1, Field: "version", Want: strconv.Itoa(Version), Found: "none"}

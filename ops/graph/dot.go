@@ -29,7 +29,18 @@ func (g *Graph) Dot(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "digraph graph_trace {")
 	fmt.Fprintln(b, "  rankdir=TB;\n  node [shape=box, style=filled, fillcolor=\"#DCDCDC\"];")
-	ends, depth := g.endsAt(g.Calls()), 0
+	calls, ends, depth := g.Calls(), make([]int, len(g.Nodes)), 0 // how many calls end with each node
+	last := make([]int, len(calls))
+	for i, c := range calls {
+		last[i] = c.End
+		if c.End < 0 {
+			last[i] = len(g.Nodes) - 1
+			if c.Parent >= 0 {
+				last[i] = last[c.Parent]
+			}
+		}
+		ends[last[i]]++
+	}
 	for i, n := range g.All() {
 		if n.Type == FunctionStart {
 			fmt.Fprintf(b, "  subgraph cluster_%d {\n  label=%s; style=filled; fillcolor=%q;\n", i, quote(n.Name()), clusterColor(depth))
@@ -47,30 +58,6 @@ func (g *Graph) Dot(w io.Writer) error {
 	}
 	fmt.Fprintln(b, "}")
 	return b.Flush()
-}
-
-// lastOf returns the last node of each call: its end, or the end of the function around it.
-func (g *Graph) lastOf(calls []Call) []int {
-	last := make([]int, len(calls))
-	for i, c := range calls {
-		last[i] = c.End
-		if c.End < 0 {
-			last[i] = len(g.Nodes) - 1
-			if c.Parent >= 0 {
-				last[i] = last[c.Parent]
-			}
-		}
-	}
-	return last
-}
-
-// endsAt returns how many calls end with each node.
-func (g *Graph) endsAt(calls []Call) []int {
-	ends := make([]int, len(g.Nodes))
-	for _, i := range g.lastOf(calls) {
-		ends[i]++
-	}
-	return ends
 }
 
 func quote(lines ...string) string {

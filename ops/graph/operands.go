@@ -49,7 +49,8 @@ func (g *Graph) Operands(calls []Call) []Operands {
 			out[i].In = g.distinct(g.less(slices.Concat(w.in, freed[i]), w.made))
 		}
 		if len(outputs) == 0 {
-			out[i].Out = g.distinct(g.less(w.out, g.common(w.made, slices.Concat(w.in, freed[i]))))
+			kept := g.less(w.made, slices.Concat(w.in, freed[i]))
+			out[i].Out = g.distinct(g.less(w.out, g.less(w.made, kept)))
 		}
 		if p := c.Parent; p >= 0 {
 			up := &within[p]
@@ -102,8 +103,14 @@ func (g *Graph) Freed() map[int]int {
 		}
 		at := n // which has the address
 		if b := g.bufferOf(n); b != nil {
-			if t := g.lastTensor(b, i); t >= 0 {
-				out[i] = t
+			last := -1
+			for _, t := range g.tensors(b.Connections) {
+				if t < i {
+					last = max(last, t)
+				}
+			}
+			if last >= 0 {
+				out[i] = last
 				continue
 			}
 			if _, ok := n.Params.Int(ParamAddress); !ok && allocated[b.Counter] != nil {
@@ -117,16 +124,6 @@ func (g *Graph) Freed() map[int]int {
 		}
 	}
 	return out
-}
-
-func (g *Graph) lastTensor(buffer *Node, before int) int {
-	last := -1
-	for _, c := range g.tensors(buffer.Connections) {
-		if c < before {
-			last = max(last, c)
-		}
-	}
-	return last
 }
 
 func (g *Graph) distinct(nodes []int) []int {
@@ -148,8 +145,6 @@ func (g *Graph) less(nodes, others []int) []int {
 	}
 	return slices.DeleteFunc(slices.Clone(nodes), func(c int) bool { return drop[g.tensorKey(c)] })
 }
-
-func (g *Graph) common(nodes, others []int) []int { return g.less(nodes, g.less(nodes, others)) }
 
 // OutputTensors returns the output tensors of the last function that ended. The error wraps
 // [ErrNoFunctions].
@@ -213,15 +208,11 @@ func Outputs(g *Graph, cores int) ([]Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	isOutput := map[int]bool{}
-	for _, c := range counters {
-		isOutput[c] = true
-	}
 	alloc := g.allocations()
 	var out []Output
 	for i, b := range g.All(BufferNode) {
 		for _, c := range g.tensors(b.Connections) {
-			if !isOutput[c] {
+			if !slices.Contains(counters, c) {
 				continue
 			}
 			o := Output{Tensor: c, Shape: ParseShape(g.Nodes[c].Params[ParamShape]), Size: b.Params.Size(ParamSize), Type: DRAM}

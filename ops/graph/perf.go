@@ -114,10 +114,8 @@ func (r *Report) perfRows() []perfRow {
 		return cmp.Or(cmp.Compare(a.HostStart, b.HostStart), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Queue, b.Queue),
 			cmp.Compare(a.Start, b.Start))
 	})
-	calls, at := g.Calls(), map[int]int{} // by start
-	for i, c := range calls {
-		at[c.Start] = i
-	}
+	calls := g.Calls()
+	at := g.Innermost(calls)
 	var rows []perfRow
 	for _, p := range order {
 		key := perfKey{p.Device, p.Queue, p.Function, p.Trace, p.Replay, r.opCode(p)}

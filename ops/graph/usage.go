@@ -1,40 +1,37 @@
 package graph
 
-type tracker struct {
-	circular int64              // circular and dataflow buffers and scratchpads, on one core of the device with most of them
-	inBuffer int64              // of these, in buffers
-	programs map[int64][2]int64 // circular and inBuffer by device
-}
+// programSums are the circular buffers, dataflow buffers and scratchpads of programs on one core,
+// by device: all bytes, and those in buffers.
+type programSums map[int64][2]int64
 
-func (t *tracker) program(n *Node) {
-	device, size := n.device(), n.Params.Size(ParamSize)
-	p := t.programs[device]
+func (s programSums) add(n *Node) {
+	size := n.Params.Size(ParamSize)
+	p := s[n.device()]
 	p[0] = plus(p[0], size)
 	if n.inBuffer() {
 		p[1] = plus(p[1], size)
 	}
-	t.programs[device] = p
-	t.most(p)
+	s[n.device()] = p
 }
 
 // free removes the allocations of a device's programs. The number of a mesh stands for all its
 // chips.
-func (t *tracker) free(n *Node) {
-	if _, ok := t.programs[n.device()]; ok {
-		delete(t.programs, n.device())
+func (s programSums) free(device int64) {
+	if _, ok := s[device]; ok {
+		delete(s, device)
 	} else {
-		clear(t.programs)
-	}
-	t.circular, t.inBuffer = 0, 0
-	for _, p := range t.programs {
-		t.most(p)
+		clear(s)
 	}
 }
 
-func (t *tracker) most(p [2]int64) {
-	if p[0] > t.circular {
-		t.circular, t.inBuffer = p[0], p[1]
+// most returns the sums of the device with most.
+func (s programSums) most() (most [2]int64) {
+	for _, p := range s {
+		if p[0] > most[0] || p[0] == most[0] && p[1] > most[1] {
+			most = p
+		}
 	}
+	return most
 }
 
 func plus(a, b int64) int64 {
@@ -151,7 +148,7 @@ type Row struct {
 // Table returns the L1 in use after each event that changes it, in bytes, counted as by [PeakL1],
 // and at the starts and ends of functions.
 func Table(g *Graph) []Row {
-	t, alloc := tracker{programs: map[int64][2]int64{}}, g.allocations()
+	programs, alloc := programSums{}, g.allocations()
 	var buffers int64 // in L1, over all cores
 	var out []Row
 	var open []string
@@ -167,13 +164,13 @@ func Table(g *Graph) []Row {
 		case FunctionEnd:
 			event, closed = "end_op", min(len(open), 1)
 		case CircularAllocate, ScratchpadAllocate:
-			t.program(n)
+			programs.add(n)
 		case DataflowAllocate:
 			if !n.inBuffer() {
-				t.program(n)
+				programs.add(n)
 			}
 		case CircularDeallocate:
-			t.free(n)
+			programs.free(n.device())
 		case BufferAllocate:
 			if n.inL1() {
 				buffers = plus(buffers, n.Params.Size(ParamSize))
@@ -186,7 +183,8 @@ func Table(g *Graph) []Row {
 		default:
 			continue
 		}
-		r := Row{Node: i, Event: event, Circular: t.circular, InBuffers: t.inBuffer, Buffers: buffers}
+		used := programs.most()
+		r := Row{Node: i, Event: event, Circular: used[0], InBuffers: used[1], Buffers: buffers}
 		if len(open) > 0 {
 			r.Op = open[len(open)-1]
 		}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -78,16 +77,13 @@ func Read(r io.Reader, t ops.DataType) (*ops.Host, error) {
 	case "<f4":
 		return host[float32](shape, t, data)
 	case "|i1":
-		return converted(shape, t, data, func(v int8) (int32, error) { return int32(v), nil })
+		return host[int8](shape, t, data)
 	case "<i2":
-		return converted(shape, t, data, func(v int16) (int32, error) { return int32(v), nil })
+		return host[int16](shape, t, data)
 	case "<f8":
-		return converted(shape, t, data, func(v float64) (float32, error) { return float32(v), nil })
+		return host[float64](shape, t, data)
 	case "<i8":
-		if t == ops.UInt32 {
-			return converted(shape, t, data, fits[uint32])
-		}
-		return converted(shape, t, data, fits[int32])
+		return host[int64](shape, t, data)
 	}
 	return nil, wrong("its type is %s, want little-endian integers, float32 or float64", descr[1])
 }
@@ -107,44 +103,26 @@ func split(b []byte) (header, data []byte, err error) {
 	return b[at : at+n], b[at+n:], nil
 }
 
-func values[T any](data []byte) ([]T, error) {
-	var one T
-	size := binary.Size(one)
-	out := make([]T, len(data)/size)
+func host[T ops.Number](shape []int, t ops.DataType, data []byte) (*ops.Host, error) {
+	size := binary.Size(*new(T))
+	list := make([]T, len(data)/size)
 	if len(data)%size != 0 {
 		return nil, wrong("it has %d bytes of data, of elements of %d bytes", len(data), size)
 	}
-	_, err := binary.Decode(data, binary.LittleEndian, out)
-	return out, err
-}
-
-func host[T ops.Number](shape []int, t ops.DataType, data []byte) (*ops.Host, error) {
-	list, err := values[T](data)
-	if err != nil {
+	if _, err := binary.Decode(data, binary.LittleEndian, list); err != nil {
 		return nil, err
 	}
-	return ops.NewHost(shape, t, list)
-}
-
-func converted[T any, N ops.Number](shape []int, t ops.DataType, data []byte, to func(T) (N, error)) (*ops.Host, error) {
-	list, err := values[T](data)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]N, len(list))
-	for i, v := range list {
-		if out[i], err = to(v); err != nil {
-			return nil, err
+	wide, _ := any(list).([]int64)
+	for _, v := range wide {
+		n := int64(int32(v))
+		if t == ops.UInt32 {
+			n = int64(uint32(v))
+		}
+		if n != v {
+			return nil, wrong("element %d doesn't fit in 32 bits", v)
 		}
 	}
-	return ops.NewHost(shape, t, out)
-}
-
-func fits[N int32 | uint32](v int64) (N, error) {
-	if n := N(v); int64(n) == v {
-		return n, nil
-	}
-	return 0, wrong("element %d doesn't fit in 32 bits", v)
+	return ops.NewHost(shape, t, list)
 }
 
 // Write writes a host tensor, floats as float32. The error is that of w.
@@ -160,10 +138,7 @@ func Write(w io.Writer, h *ops.Host) error {
 	case ops.Int32:
 		descr = "<i4"
 	default:
-		data = nil
-		for _, v := range ops.Values[float32](h) {
-			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
-		}
+		data, _ = binary.Append(nil, binary.LittleEndian, ops.Values[float32](h))
 	}
 	var dims strings.Builder
 	for _, d := range h.Shape {

@@ -2,6 +2,7 @@ package debug
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func (c *check) check(ctx context.Context) (err error) {
 		return err
 	}
 	full := path
-	if err := c.search(ctx, programs(full), func(n int) (*CheckError, error) {
+	_, first, err := search(programs(full), func(n int) (*CheckError, error) {
 		p, err := c.beginning(ctx, full, n)
 		if err != nil {
 			return nil, err
@@ -86,27 +87,25 @@ func (c *check) check(ctx context.Context) (err error) {
 			d.Step, d.Name, d.Loops = at.Step, at.Name, at.Loops
 		}
 		return d, errors.Join(err, p.Release(ctx))
-	}); err != nil {
-		return err
+	})
+	if first != nil {
+		return cmp.Or(err, error(first))
 	}
-	var first *CheckError
-	if len(c.parts) == 1 && c.hasControl() {
+	for i := 0; i < len(c.all) && err == nil; i++ {
+		err = c.s.Verify(ctx, i)
+	}
+	if err == nil && len(c.parts) == 1 && c.hasControl() {
 		ends, steps := c.ends(), c.parts[0].Image.Steps
-		found, err := bisect(len(ends), func(n int) (bool, error) {
+		var found int
+		found, first, err = search(len(ends), func(n int) (*CheckError, error) {
 			p, err := c.s.Place(ctx, []Piece{c.wholePiece(0, 0, ends[n-1], 0)})
 			if err != nil {
-				return false, err
+				return nil, err
 			}
 			d, err := c.compare(ctx, n, alone(0, ends[n-1]), func() error { return p.Run(ctx) })
-			if d != nil {
-				first = d
-			}
-			return d == nil, errors.Join(err, p.Release(ctx))
+			return d, errors.Join(err, p.Release(ctx))
 		})
-		if err != nil {
-			return err
-		}
-		if first != nil {
+		if err == nil && first != nil {
 			start := 0
 			if found > 0 {
 				start = ends[found-1]
@@ -115,37 +114,28 @@ func (c *check) check(ctx context.Context) (err error) {
 			return first
 		}
 	}
+	if err != nil {
+		return err
+	}
 	diff.Step, diff.Name = -1, ""
 	return diff
 }
 
-func (c *check) search(ctx context.Context, n int, beginning func(programs int) (*CheckError, error)) error {
-	var first *CheckError
+// search finds the first of n beginnings that differs, by its index, and how.
+func search(n int, differs func(n int) (*CheckError, error)) (found int, first *CheckError, err error) {
 	probe := func(k int) (bool, error) {
-		d, err := beginning(k)
+		d, err := differs(k)
 		if d != nil {
 			first = d
 		}
 		return d == nil, err
 	}
 	if n > 0 {
-		_, err := bisect(n, probe)
-		if err == nil && first == nil {
+		if found, err = bisect(n, probe); err == nil && first == nil {
 			_, err = probe(n)
 		}
-		if err != nil {
-			return err
-		}
 	}
-	if first != nil {
-		return first
-	}
-	for i := range c.all {
-		if err := c.s.Verify(ctx, i); err != nil {
-			return err
-		}
-	}
-	return nil
+	return found, first, err
 }
 
 // compare runs n programs both ways. It doesn't know the difference's step.

@@ -79,9 +79,9 @@ type ranStep struct {
 var errEnough = errors.New("enough programs have run")
 
 func (f *follower) follow(ctx context.Context) error {
-	if !f.plain {
-		if err := f.heads(ctx); err != nil {
-			return err
+	for i := 0; i < len(f.parts) && !f.plain; i++ {
+		if err := f.s.Head(ctx, i); err != nil {
+			return f.stepError(0, 1, err)
 		}
 	}
 	if err := f.walk(ctx); err != nil && !errors.Is(err, errEnough) {

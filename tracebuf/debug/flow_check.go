@@ -40,7 +40,27 @@ func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) err
 	}
 	err = d.exclusive(ctx, "bisect", func(r *run) error {
 		f := &follower{run: r, program: r.waited(r.sendProgram)}
-		beginning := func(n int) (bool, error) { return r.probeBeginning(ctx, f.path, n, prepare, good) }
+		probe := func(n int, replay func() error) (bool, error) {
+			if err := prepare(n); err != nil {
+				return false, err
+			}
+			err := replay()
+			if r.s.Hangs(err) {
+				return false, r.s.Recover(ctx)
+			}
+			if err != nil {
+				return false, err
+			}
+			return good(n)
+		}
+		beginning := func(n int) (ok bool, err error) {
+			p, err := r.beginning(ctx, f.path, n)
+			if err != nil {
+				return false, err
+			}
+			defer func() { err = errors.Join(err, p.Release(ctx)) }()
+			return probe(n, func() error { return p.Run(ctx) })
+		}
 		whole := beginning
 		if r.hasControl() {
 			if err := prepare(0); err != nil {
@@ -52,9 +72,7 @@ func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) err
 			} else if err != nil {
 				return err
 			}
-			whole = func(n int) (bool, error) {
-				return r.probe(ctx, n, prepare, good, func() error { return r.replay(ctx) })
-			}
+			whole = func(n int) (bool, error) { return probe(n, func() error { return r.replay(ctx) }) }
 		} else {
 			for i, at := range r.runs {
 				f.ran = i
@@ -74,28 +92,4 @@ func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) err
 		return err
 	})
 	return at, err
-}
-
-func (r *run) probe(ctx context.Context, n int, prepare func(int) error, good func(int) (bool, error), replay func() error) (bool, error) {
-	if err := prepare(n); err != nil {
-		return false, err
-	}
-	err := replay()
-	if r.s.Hangs(err) {
-		return false, r.s.Recover(ctx)
-	}
-	if err != nil {
-		return false, err
-	}
-	return good(n)
-}
-
-func (r *run) probeBeginning(ctx context.Context, path []ranStep, n int, prepare func(int) error,
-	good func(int) (bool, error)) (ok bool, err error) {
-	p, err := r.beginning(ctx, path, n)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, p.Release(ctx)) }()
-	return r.probe(ctx, n, prepare, good, func() error { return p.Run(ctx) })
 }

@@ -92,15 +92,6 @@ func (d *Debugger) Split(ctx context.Context, pieces int, after func(first, end 
 	})
 }
 
-func (r *run) heads(ctx context.Context) error {
-	for i := range r.parts {
-		if err := r.s.Head(ctx, i); err != nil {
-			return r.stepError(0, 1, err)
-		}
-	}
-	return nil
-}
-
 // Time is the time at which a program of a trace ran.
 type Time struct {
 	Queue int    // number of the queue

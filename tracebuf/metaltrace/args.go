@@ -59,82 +59,38 @@ func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, co
 	return unique, common
 }
 
-type configWrite struct {
-	x0, y0, x1, y1 uint8
-	addr           uint64 // in L1
-	data           []byte
-	at             int
-}
-
-type configWrites struct {
-	layout cq.Layout
-	base   uint32 // write offset
-	list   []configWrite
-}
-
-func (ws *configWrites) add(c cq.DispatchCommand, at int) {
+// config notes what a command writes of its program's configuration and arguments.
+func (m *l1Memory) config(c cq.DispatchCommand, at int) error {
 	switch c := c.(type) {
 	case cq.SetWriteOffset:
-		ws.base = c.Offsets[1]
+		m.base = c.Offsets[1]
 	case cq.WritePacked:
-		if c.OffsetIndex != 1 {
-			return
-		}
 		start := 0
-		for _, xy := range c.Cores {
-			x, y, ok := ws.layout.SplitXY(xy)
+		for i := 0; i < len(c.Cores) && c.OffsetIndex == 1; i++ {
+			on, ok := coreOf(m.layout, c.Cores[i])
 			if end := start + int(c.Size); ok && end <= len(c.Data) {
-				ws.list = append(ws.list, configWrite{x, y, x, y, uint64(ws.base) + uint64(c.Addr), c.Data[start:end], at + start})
+				m.note(l1Write{on, uint64(m.base) + uint64(c.Addr), c.Data[start:end], at + start})
 			}
 			if !c.NoStride {
 				start += cq.SlotStride(int(c.Size))
 			}
 		}
 	case cq.WritePackedLarge:
-		if c.OffsetIndex != 1 {
-			return
-		}
-		start, align := 0, max(int(c.Alignment), 1)
-		for _, s := range c.Subs {
-			x0, y0, x1, y1, ok := ws.layout.SplitRect(s.NOC)
-			if end := start + int(s.Length); ok && end <= len(c.Data) {
-				ws.list = append(ws.list, configWrite{x0, y0, x1, y1, uint64(ws.base) + uint64(s.Addr), c.Data[start:end], at + start})
-			}
-			start += (int(s.Length) + align - 1) / align * align
+		if c.OffsetIndex == 1 {
+			return m.large(&c, m.base, c.Data, at)
 		}
 	}
+	return nil
 }
 
-// find returns the last write of the word at addr of a core's L1, and the word's offset in its
-// data.
-func (ws *configWrites) find(core chip.XY, addr uint64) (*configWrite, int) {
-	for i := range slices.Backward(ws.list) {
-		w := &ws.list[i]
-		if w.x0 <= core.X && core.X <= w.x1 && w.y0 <= core.Y && core.Y <= w.y1 && w.addr <= addr && addr+4 <= w.addr+uint64(len(w.data)) {
-			return w, int(addr - w.addr)
-		}
-	}
-	return nil, 0
-}
-
-func (ws *configWrites) words(core chip.XY, r region) []uint32 {
+func (m *l1Memory) words(core chip.XY, r region) []uint32 {
 	var out []uint32
 	for addr := r.start; addr+4 <= r.end; addr += 4 {
-		w, at := ws.find(core, addr)
-		if w == nil {
+		i := m.find(core, addr, 4)
+		if i < 0 {
 			break
 		}
-		out = append(out, binary.LittleEndian.Uint32(w.data[at:]))
+		out = append(out, binary.LittleEndian.Uint32(m.writes[i].data[addr-m.writes[i].addr:]))
 	}
 	return out
-}
-
-func (s *Step) config(l cq.Layout) *configWrites {
-	ws := &configWrites{layout: l}
-	for i := range s.commands {
-		if c := &s.commands[i]; !c.header {
-			ws.add(c.cmd, 0)
-		}
-	}
-	return ws
 }

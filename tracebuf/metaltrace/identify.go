@@ -146,18 +146,19 @@ func (t *Trace) FindLaunches(workers *abi.Layout) error {
 		s.Launches = nil
 		var offsets [4]uint32
 		var messages []message
+		config := l1Memory{layout: t.Layout}
 		for k := range s.commands {
 			c := &s.commands[k]
 			switch w := c.cmd.(type) {
 			case cq.SetWriteOffset:
 				offsets = w.Offsets
 			case cq.WritePackedLarge:
-				if err := m.write(c, &w, offsets); err != nil {
+				if err := m.command(c, &w, offsets); err != nil {
 					return err
 				}
 			case cq.WritePacked:
 				if w.OffsetIndex != 0 {
-					continue
+					break
 				}
 				found, err := messagesOf(c, &w, workers, t.Layout, runs[s.SubDevice])
 				if err != nil {
@@ -165,14 +166,16 @@ func (t *Trace) FindLaunches(workers *abi.Layout) error {
 				}
 				messages = append(messages, found...)
 			}
+			if !c.header {
+				_ = config.config(c.cmd, 0) // it fails only where m fails
+			}
 		}
 		if len(messages) == 0 {
 			return refuse(s.Offset, "SEND_GO_SIGNAL", ErrNotTrace, "program %d has no launch message", i)
 		}
 		runs[s.SubDevice]++
-		config := s.config(t.Layout)
 		for _, msg := range messages {
-			launch, err := msg.launch(workers, &m, config)
+			launch, err := msg.launch(workers, &m, &config)
 			if err != nil {
 				return err
 			}
@@ -183,9 +186,9 @@ func (t *Trace) FindLaunches(workers *abi.Layout) error {
 }
 
 type message struct {
-	offset     int
-	start, end chip.XY
-	bytes      []byte
+	offset int
+	area
+	bytes []byte
 }
 
 func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout, run uint32) ([]message, error) {
@@ -201,22 +204,20 @@ func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout,
 		return nil, fail(ErrUnsupported, "launch messages lie in DRAM")
 	}
 	var out []message
-	add := func(x0, y0, x1, y1 uint8) {
-		out = append(out, message{c.offset, chip.XY{X: x0, Y: y0}, chip.XY{X: x1, Y: y1}, w.Slot(len(out))[:w.Size]})
-	}
+	add := func(on area) { out = append(out, message{c.offset, on, w.Slot(len(out))[:w.Size]}) }
 	for _, xy := range w.Cores {
-		x, y, ok := l.SplitXY(xy)
+		on, ok := coreOf(l, xy)
 		if !ok {
 			return nil, fail(ErrNotTrace, "%#x is no core", xy)
 		}
-		add(x, y, x, y)
+		add(on)
 	}
 	for _, r := range w.Rects {
-		x0, y0, x1, y1, ok := l.SplitRect(r.NOC)
+		on, ok := areaOf(l, r.NOC)
 		if !ok {
 			return nil, fail(ErrNotTrace, "%#x is no rectangle", r.NOC)
 		}
-		add(x0, y0, x1, y1)
+		add(on)
 	}
 	return out, nil
 }
@@ -228,7 +229,7 @@ func (msg *message) refuse(err error, format string, args ...any) error {
 	return refuse(msg.offset, "WRITE_PACKED", err, format, args...)
 }
 
-func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrites) (Launch, error) {
+func (msg *message) launch(workers *abi.Layout, m, config *l1Memory) (Launch, error) {
 	le, at, b := binary.LittleEndian, &workers.Launch, msg.bytes
 	out := Launch{Start: msg.start, End: msg.end}
 	base, enables := le.Uint32(b[at.ConfigBase:]), at.Enabled(b)
@@ -244,7 +245,7 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrite
 				msg.start, workers.Revision)
 		}
 	}
-	if base < l1.KernelConfig || base >= l1.KernelConfig+l1.KernelConfigSize || enables == 0 || enables >= 1<<chip.NumProcessors {
+	if base < l1.KernelConfig || base >= l1.KernelEnd() || enables == 0 || enables >= 1<<chip.NumProcessors {
 		return out, msg.refuse(ErrUnsupported, "the launch message of %v starts kernels %#x with configuration at %#x, which %v doesn't",
 			msg.start, enables, base, workers.Revision)
 	}

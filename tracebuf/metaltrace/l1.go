@@ -1,88 +1,116 @@
 package metaltrace
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
+// area is a rectangle of cores, in virtual coordinates.
+type area struct{ start, end chip.XY }
+
+func areaOf(l cq.Layout, noc uint32) (a area, ok bool) {
+	a.start.X, a.start.Y, a.end.X, a.end.Y, ok = l.SplitRect(noc)
+	return a, ok
+}
+
+func coreOf(l cq.Layout, noc uint32) (a area, ok bool) {
+	a.start.X, a.start.Y, ok = l.SplitXY(noc)
+	a.end = a.start
+	return a, ok
+}
+
+func (a area) has(c chip.XY) bool {
+	return a.start.X <= c.X && c.X <= a.end.X && a.start.Y <= c.Y && c.Y <= a.end.Y
+}
+
 // l1Memory is what a trace has written to the workers' kernel-config memory.
 type l1Memory struct {
 	layout cq.Layout
+	base   uint32    // write offset of configuration
 	writes []l1Write // oldest first
 }
 
 type l1Write struct {
-	noc            uint32
-	x0, y0, x1, y1 uint8
-	addr           uint32
-	data           []byte
+	area
+	addr uint64
+	data []byte
+	at   int // of the data in the commands
 }
 
 const maxWrites = 1 << 14
 
-func (w *l1Write) end() uint64 { return uint64(w.addr) + uint64(len(w.data)) }
+func (w *l1Write) end() uint64 { return w.addr + uint64(len(w.data)) }
 
-func (w *l1Write) on(c chip.XY) bool { return w.x0 <= c.X && c.X <= w.x1 && w.y0 <= c.Y && c.Y <= w.y1 }
-
-func (m *l1Memory) write(c *command, w *cq.WritePackedLarge, offsets [4]uint32) error {
-	fail := func(format string, args ...any) error {
-		return refuse(c.offset, w.ID().String(), ErrNotTrace, format, args...)
-	}
-	if int(w.OffsetIndex) >= len(offsets) {
-		return fail("there is no write offset %d", w.OffsetIndex)
-	}
-	data := w.Data
-	if c.header {
-		data = nil
-		for _, b := range c.blocks {
-			data = append(data, b...)
+func (m *l1Memory) command(c *command, w *cq.WritePackedLarge, offsets [4]uint32) error {
+	err := fmt.Errorf("there is no write offset %d", w.OffsetIndex)
+	if int(w.OffsetIndex) < len(offsets) {
+		data := w.Data
+		if c.header {
+			data = slices.Concat(c.blocks...)
 		}
+		err = m.large(w, offsets[w.OffsetIndex], data, 0)
 	}
-	align := max(int(w.Alignment), 1)
-	for i, s := range w.Subs {
-		x0, y0, x1, y1, ok := m.layout.SplitRect(s.NOC)
-		if !ok {
-			return fail("%#x is no rectangle", s.NOC)
-		}
-		if int(s.Length) > len(data) {
-			return fail("the data of entry %d are missing", i)
-		}
-		m.add(l1Write{s.NOC, x0, y0, x1, y1, offsets[w.OffsetIndex] + s.Addr, data[:s.Length]})
-		data = data[min((int(s.Length)+align-1)/align*align, len(data)):]
+	if err != nil {
+		return refuse(c.offset, w.ID().String(), ErrNotTrace, "%v", err)
 	}
 	return nil
 }
 
-func (m *l1Memory) add(n l1Write) {
-	kept := slices.DeleteFunc(m.writes, func(w l1Write) bool { return w.noc == n.noc && w.addr >= n.addr && w.end() <= n.end() })
+// large notes the writes of a command, whose data are at the offset at of the commands.
+func (m *l1Memory) large(w *cq.WritePackedLarge, base uint32, data []byte, at int) error {
+	start, align := 0, max(int(w.Alignment), 1)
+	for i, s := range w.Subs {
+		on, ok := areaOf(m.layout, s.NOC)
+		if !ok {
+			return fmt.Errorf("%#x is no rectangle", s.NOC)
+		}
+		end := start + int(s.Length)
+		if end > len(data) {
+			return fmt.Errorf("the data of entry %d are missing", i)
+		}
+		m.note(l1Write{on, uint64(base) + uint64(s.Addr), data[start:end], at + start})
+		start += (int(s.Length) + align - 1) / align * align
+	}
+	return nil
+}
+
+func (m *l1Memory) note(n l1Write) {
+	kept := slices.DeleteFunc(m.writes, func(w l1Write) bool { return w.area == n.area && w.addr >= n.addr && w.end() <= n.end() })
 	if len(kept) == maxWrites {
 		kept = kept[:copy(kept, kept[1:])]
 	}
 	m.writes = append(kept, n)
 }
 
+// find returns the index of the last write of n bytes at addr of a core's L1, or -1.
+func (m *l1Memory) find(core chip.XY, addr, n uint64) int {
+	i := len(m.writes) - 1
+	for ; i >= 0; i-- {
+		if w := &m.writes[i]; w.addr <= addr && addr+n <= w.end() && w.has(core) {
+			break
+		}
+	}
+	return i
+}
+
 func (m *l1Memory) read(core chip.XY, addr uint32) []byte {
 	var out []byte
 	for at := uint64(addr); ; {
-		i := len(m.writes) - 1
-		for ; i >= 0; i-- {
-			if w := &m.writes[i]; uint64(w.addr) <= at && at < w.end() && w.on(core) {
-				break
-			}
-		}
+		i := m.find(core, at, 1)
 		if i < 0 {
 			return out
 		}
 		w := &m.writes[i]
 		end := w.end()
-		for k := i + 1; k < len(m.writes); k++ {
-			if o := &m.writes[k]; uint64(o.addr) > at && uint64(o.addr) < end && o.on(core) {
-				end = uint64(o.addr)
+		for k := range m.writes[i+1:] {
+			if later := &m.writes[i+1+k]; later.addr > at && later.addr < end && later.has(core) {
+				end = later.addr
 			}
 		}
-		out = append(out, w.data[at-uint64(w.addr):end-uint64(w.addr)]...)
+		out = append(out, w.data[at-w.addr:end-w.addr]...)
 		at = end
 	}
 }
@@ -110,14 +138,6 @@ func (r *ring) load(reset bool, data []byte, advance uint64) {
 	r.loads = append(slices.DeleteFunc(r.loads, func(l ringLoad) bool { return l.end() > n.at && n.end() > l.at }), n)
 	r.offset = r.write
 	r.write += advance
-}
-
-func (r *ring) set(offset uint64, write bool) {
-	if write {
-		r.write = offset
-	} else {
-		r.offset = offset
-	}
 }
 
 func (r *ring) read(start, n uint64) (b []byte, ok bool) {

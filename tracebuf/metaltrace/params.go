@@ -1,6 +1,7 @@
 package metaltrace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,7 +50,7 @@ func (a *Argument) fail(format string, args ...any) error {
 
 func (t *Trace) params(im *tracebuf.Image, buffers []tracebuf.Buffer, args []Argument) ([]tracebuf.Param, error) {
 	var patches tracebuf.Patches[int]
-	writes := map[int]*configWrites{}
+	writes := map[int]*l1Memory{}
 	for i := range args {
 		a := &args[i]
 		kind, of := tracebuf.Arg, -1
@@ -99,7 +100,7 @@ func (t *Trace) params(im *tracebuf.Image, buffers []tracebuf.Buffer, args []Arg
 	return out, nil
 }
 
-func (s *Step) argument(writes *configWrites, a *Argument) ([]int, error) {
+func (s *Step) argument(writes *l1Memory, a *Argument) ([]int, error) {
 	var at []int
 	runs := false
 	for i := range s.Launches {
@@ -121,8 +122,8 @@ func (s *Step) argument(writes *configWrites, a *Argument) ([]int, error) {
 						continue
 					}
 					runs = true
-					if w, offset := writes.find(core, addr); w != nil && addr+4 <= r.end {
-						at = append(at, w.at+offset)
+					if i := writes.find(core, addr, 4); i >= 0 && addr+4 <= r.end {
+						at = append(at, writes.writes[i].at+int(addr-writes.writes[i].addr))
 					} else if a.Core != (chip.XY{}) {
 						return nil, a.fail("the trace writes no such argument to %v", core)
 					}
@@ -139,16 +140,10 @@ func (s *Step) argument(writes *configWrites, a *Argument) ([]int, error) {
 	return at, nil
 }
 
-func configOf(im *tracebuf.Image, s *tracebuf.Step) (*configWrites, error) {
-	ws := &configWrites{layout: im.Layout}
+func configOf(im *tracebuf.Image, s *tracebuf.Step) (*l1Memory, error) {
+	ws := &l1Memory{layout: im.Layout}
 	for e, err := range cq.All(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size]) {
-		if err != nil {
-			return nil, fmt.Errorf("metaltrace: %w", err)
-		}
-		inline, ok := e.Command.(cq.RelayInline)
-		if !ok {
-			continue
-		}
+		inline, _ := e.Command.(cq.RelayInline)
 		at := s.Offset + e.Offset + cq.HeaderSize
 		switch c := inline.Command.(type) {
 		case cq.WritePacked:
@@ -156,7 +151,9 @@ func configOf(im *tracebuf.Image, s *tracebuf.Step) (*configWrites, error) {
 		case cq.WritePackedLarge:
 			at += cq.SlotStride(cq.AtLargeSub(len(c.Subs)))
 		}
-		ws.add(inline.Command, at)
+		if err = cmp.Or(err, ws.config(inline.Command, at)); err != nil {
+			return nil, fmt.Errorf("metaltrace: %w", err)
+		}
 	}
 	return ws, nil
 }

@@ -114,7 +114,11 @@ func (r *reader) prefetch(c *cq.Reading) error {
 		r.ring.load(number(c, "reset") != 0, data, advance)
 		return nil
 	case "SET_RINGBUFFER_OFFSET":
-		r.ring.set(number(c, "offset"), number(c, "write") != 0)
+		to := &r.ring.offset
+		if number(c, "write") != 0 {
+			to = &r.ring.write
+		}
+		*to = number(c, "offset")
 		return nil
 	case "RELAY_RINGBUFFER":
 		for i := range int(number(c, "count")) {

@@ -138,8 +138,15 @@ func (s *scanner) follow(addr uint64, page int, v *cq.Revision) (*Candidate, err
 		last := &readings[len(readings)-1]
 		end := last.Offset + last.Size
 		if last.Name == "EXEC_BUF_END" {
-			c := candidateOf(addr, page, end, v, readings, b)
-			if c == nil {
+			c := &Candidate{Addr: addr, Pages: (end + page - 1) / page, PageSize: page, Size: end, Revisions: []string{v.Name}}
+			for i := range readings {
+				if readings[i].Name == "SEND_GO_SIGNAL" {
+					c.Programs++
+				}
+			}
+			rest := b[end : c.Pages*page]
+			if !start(readings) || c.Programs == 0 || slices.ContainsFunc(rest, func(x byte) bool { return x != 0 }) {
+				c = nil
 				s.missed(addr, page, v, end, errors.New("it ends, but starts no program, waits for an earlier one, or has bytes after its end"))
 			}
 			return c, nil
@@ -165,18 +172,4 @@ func start(readings []cq.Reading) bool {
 		}
 	}
 	return true
-}
-
-func candidateOf(addr uint64, page, size int, v *cq.Revision, readings []cq.Reading, b []byte) *Candidate {
-	c := &Candidate{Addr: addr, Pages: (size + page - 1) / page, PageSize: page, Size: size, Revisions: []string{v.Name}}
-	for i := range readings {
-		if readings[i].Name == "SEND_GO_SIGNAL" {
-			c.Programs++
-		}
-	}
-	rest := b[size : c.Pages*page]
-	if !start(readings) || c.Programs == 0 || slices.ContainsFunc(rest, func(x byte) bool { return x != 0 }) {
-		return nil
-	}
-	return c
 }

@@ -155,11 +155,6 @@ func (n *Network) DecodeScores(pages []byte, images int) ([]Scores, error) {
 		return nil, err
 	}
 	out := make([]Scores, images)
-	for i := range out {
-		for k := range out[i] {
-			at := 2 * (i*digits.Classes + k)
-			out[i][k] = bf16.Number(binary.LittleEndian.Uint16(h.Data[at:]))
-		}
-	}
-	return out, nil
+	_, err = binary.Decode(h.Data, binary.LittleEndian, out)
+	return out, err
 }

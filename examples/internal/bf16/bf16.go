@@ -36,14 +36,11 @@ func Round(x float32) Number {
 
 // Host returns numbers as a tensor.
 func Host(v []Number, shape ...int) *ops.Host {
-	h := &ops.Host{Shape: shape, DType: ops.BFloat16}
-	for _, x := range v {
-		h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(x))
-	}
-	return h
+	data, _ := binary.Append(nil, binary.LittleEndian, v) // numbers are of fixed size
+	return &ops.Host{Shape: shape, DType: ops.BFloat16, Data: data}
 }
 
-// Decode appends the tensors of a safetensors file to those of a network. The error wraps
+// Decode reads the tensors of a network from a safetensors file. The error wraps
 // [ErrShape], or is one of package safetensors.
 func Decode(file []byte, network []Part) error {
 	f, err := safetensors.NewFile(bytes.NewReader(file), int64(len(file)))
@@ -58,9 +55,8 @@ func Decode(file []byte, network []Part) error {
 		if !slices.Equal(t.Shape, p.Shape) || t.DType != ops.BFloat16 {
 			return fmt.Errorf("%w: %s is %v of %v, want %v of bfloat16", ErrShape, p.Name, t.Shape, t.DType, p.Shape)
 		}
-		for b := t.Data; len(b) > 0; b = b[2:] {
-			*p.Data = append(*p.Data, Number(binary.LittleEndian.Uint16(b)))
-		}
+		*p.Data = make([]Number, len(t.Data)/2)
+		_, _ = binary.Decode(t.Data, binary.LittleEndian, *p.Data)
 	}
 	return nil
 }

@@ -90,21 +90,21 @@ func (m *Model) load(ctx context.Context, n *Network) error {
 	if m.stream == nil { // otherwise the list isn't read
 		l.clear(m.list)
 	}
-	m.input, m.mask = l.zeros("input", 1, 1, 1, Slots+Positions), l.zeros("mask", 1, 1, 1, Positions)
-	m.residual = [2]*ops.Tensor{l.zeros("stream", 1, 1, 1, Width), l.zeros("stream after attention", 1, 1, 1, Width)}
-	m.normal, m.hidden = l.zeros("normalised", 1, 1, 1, Width), l.zeros("hidden", 1, 1, 1, Hidden)
-	m.heads, m.queries = l.zeros("heads", 1, 1, 1, 3*Heads*headTile), l.zeros("queries", 1, Heads, 1, headTile)
-	m.attended = l.zeros("attention", 1, Heads, 1, headTile)
+	m.input, m.mask = l.zeros(1, 1, 1, Slots+Positions), l.zeros(1, 1, 1, Positions)
+	m.residual = [2]*ops.Tensor{l.zeros(1, 1, 1, Width), l.zeros(1, 1, 1, Width)}
+	m.normal, m.hidden = l.zeros(1, 1, 1, Width), l.zeros(1, 1, 1, Hidden)
+	m.heads, m.queries = l.zeros(1, 1, 1, 3*Heads*headTile), l.zeros(1, Heads, 1, headTile)
+	m.attended = l.zeros(1, Heads, 1, headTile)
 	m.joined = l.add(func() (*ops.Tensor, error) {
 		return l.m.dev.FromBuffer(m.attended.Buffer(), tiles(1, 1, 1, Heads*headTile))
 	})
-	m.scores = l.zeros("logits", 1, 1, 1, Slots)
+	m.scores = l.zeros(1, 1, 1, Slots)
 	m.embedding, m.logits = l.weights(n.Embedding), l.weights(n.Logits)
 	for i := range m.layers {
 		from, to := &n.Layers[i], &m.layers[i]
 		to.heads, to.project = l.weights(wide(from.Query, from.Key, from.Value)), l.weights(high(from.Project))
 		to.up, to.down = l.weights(from.Up), l.weights(from.Down)
-		to.keys, to.values = l.zeros("keys", 1, Heads, Positions, headTile), l.zeros("values", 1, Heads, Positions, headTile)
+		to.keys, to.values = l.zeros(1, Heads, Positions, headTile), l.zeros(1, Heads, Positions, headTile)
 		if l.err != nil {
 			return l.err
 		}
@@ -179,19 +179,19 @@ func (l *loader) add(make func() (*ops.Tensor, error)) (t *ops.Tensor) {
 	return t
 }
 
-func (l *loader) zeros(name string, shape ...int) *ops.Tensor {
-	var c reprise.BufferConfig
-	if l.err == nil {
-		c, l.err = tiles(shape...).BufferConfig(name)
+func (l *loader) zeros(shape ...int) *ops.Tensor {
+	n := 1
+	for _, d := range shape {
+		n *= d
 	}
-	b := l.allocate(c)
-	l.clear(b)
-	return l.add(func() (*ops.Tensor, error) { return l.m.dev.FromBuffer(b, tiles(shape...)) })
+	return l.tensor(make([]bf16.Number, n), shape...)
 }
 
-func (l *loader) weights(m Matrix) *ops.Tensor {
+func (l *loader) weights(m Matrix) *ops.Tensor { return l.tensor(m.Data, 1, 1, m.Rows, m.Columns) }
+
+func (l *loader) tensor(v []bf16.Number, shape ...int) *ops.Tensor {
 	return l.add(func() (*ops.Tensor, error) {
-		return l.m.dev.ToDevice(l.ctx, bf16.Host(m.Data, 1, 1, m.Rows, m.Columns), ops.Tile, ops.Interleaved(allocator.DRAM))
+		return l.m.dev.ToDevice(l.ctx, bf16.Host(v, shape...), ops.Tile, ops.Interleaved(allocator.DRAM))
 	})
 }
 
@@ -327,10 +327,8 @@ func (m *Model) Scores(ctx context.Context) ([Slots]bf16.Number, error) {
 	if err != nil {
 		return out, err
 	}
-	for i := range out {
-		out[i] = bf16.Number(binary.LittleEndian.Uint16(h.Data[2*i:]))
-	}
-	return out, nil
+	_, err = binary.Decode(h.Data, binary.LittleEndian, &out)
+	return out, err
 }
 
 // Close deallocates the tensors and unloads this package's programs. A second Close has no effect.

@@ -58,23 +58,13 @@ func (s Sampling) Start() (State, error) {
 	return start, nil
 }
 
-func (s *State) words() []*uint32 {
-	return []*uint32{&s.More, &s.Left, &s.Token, &s.Position, &s.Random, &s.Count, &s.Sharpness}
-}
-
 // Encode returns the state's page.
 func (s State) Encode() []byte {
-	b := make([]byte, StateBytes)
-	for i, w := range s.words() {
-		binary.LittleEndian.PutUint32(b[4*i:], *w)
-	}
-	return b
+	page, _ := binary.Append(nil, binary.LittleEndian, s) // its words are of fixed size
+	return append(page, make([]byte, StateBytes-len(page))...)
 }
 
-func decodeState(page []byte) State {
-	var s State
-	for i, w := range s.words() {
-		*w = binary.LittleEndian.Uint32(page[4*i:])
-	}
+func decodeState(page []byte) (s State) {
+	_, _ = binary.Decode(page, binary.LittleEndian, &s)
 	return s
 }

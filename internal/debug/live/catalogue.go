@@ -174,8 +174,8 @@ func kernelText(l *abi.Layout, read Reader, p chip.Processor) (text, size uint32
 		return 0, 0, nil
 	}
 	end := l1.Size
-	if configs := l1.KernelConfig + l1.KernelConfigSize; text >= l1.KernelConfig && text < configs {
-		end = configs
+	if text >= l1.KernelConfig && text < l1.KernelEnd() {
+		end = l1.KernelEnd()
 	}
 	return text, min(maxKernel, end-text), nil
 }

@@ -10,13 +10,11 @@ import (
 // allocation returns the allocation of a deallocation, which is connected to it or to the buffer,
 // or nil.
 func (p *plan) allocation(n *graph.Node) *graph.Node {
-	for _, c := range n.Connections {
-		if m := p.g.At(c); m != nil && m.Type == graph.BufferAllocate {
-			return m
-		}
-		if a := p.buf[c]; a != nil {
-			return a
-		}
+	if a := p.g.First(n, graph.BufferAllocate); a != nil {
+		return a
+	}
+	if b := p.g.First(n, graph.BufferNode); b != nil {
+		return p.buf[b.Counter]
 	}
 	return nil
 }

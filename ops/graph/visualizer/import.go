@@ -103,7 +103,7 @@ func importReports(ctx context.Context, db string, paths []string, o Options) (s
 	if err := tx.Commit(); err != nil {
 		return nil, fmt.Errorf("write %s: %w", db, err)
 	}
-	to.commit()
+	to.undo = nil
 	return w.sum, nil
 }
 
@@ -221,14 +221,10 @@ func (w *writer) sidecars(r *graph.Report, path string, svg bool) error {
 		return nil
 	}
 	w.sum.SVG++
-	return w.to.write(w.pictureName(path), r.Graph.SVG)
-}
-
-func (w *writer) pictureName(path string) string {
 	base := strings.TrimSuffix(filepath.Base(path), ".json")
 	name := filepath.Join("graphs", base+".svg")
 	for n := 2; slices.Contains(w.to.names, name); n++ {
 		name = filepath.Join("graphs", fmt.Sprintf("%s-%d.svg", base, n))
 	}
-	return name
+	return w.to.write(name, r.Graph.SVG)
 }

@@ -118,8 +118,6 @@ func (o *output) install() error {
 	return nil
 }
 
-func (o *output) commit() { o.undo = nil }
-
 func (o *output) close() {
 	for _, f := range slices.Backward(o.undo) {
 		f()

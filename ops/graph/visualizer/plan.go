@@ -25,24 +25,25 @@ type operation struct {
 }
 
 type plan struct {
-	r    *graph.Report
-	g    *graph.Graph
-	ops  []operation
-	of   []int               // by node: index of its operation, -1 for none
-	dev  map[int64]int64     // device numbers in the database by those in the report
-	buf  map[int]*graph.Node // latest allocation by node of the buffer
-	base int                 // operations are numbered from base+1
+	r     *graph.Report
+	g     *graph.Graph
+	calls []graph.Call
+	call  []int // by node: the innermost call, -1 for none
+	ops   []operation
+	of    []int               // by node: index of its operation, -1 for none
+	dev   map[int64]int64     // device numbers in the database by those in the report
+	buf   map[int]*graph.Node // latest allocation by node of the buffer
+	base  int                 // operations are numbered from base+1
 }
 
 func newPlan(r *graph.Report, base int) *plan {
-	p := &plan{r: r, g: r.Graph, base: base, dev: map[int64]int64{}, buf: map[int]*graph.Node{}}
+	p := &plan{r: r, g: r.Graph, calls: r.Graph.Calls(), base: base, dev: map[int64]int64{}, buf: map[int]*graph.Node{}}
+	p.call = p.g.Innermost(p.calls)
 	p.renumber()
 	p.operations()
 	for _, n := range p.g.All(graph.BufferAllocate) {
-		for _, c := range n.Connections {
-			if m := p.g.At(c); m != nil && m.Type == graph.BufferNode {
-				p.buf[c] = n
-			}
+		if b := p.g.First(n, graph.BufferNode); b != nil {
+			p.buf[b.Counter] = n
 		}
 	}
 	return p
@@ -77,22 +78,12 @@ func (p *plan) device(id int64) int64 {
 	return id
 }
 
-// calls returns the calls, and their indices by node of their start.
-func (p *plan) calls() (calls []graph.Call, at map[int]int) {
-	calls, at = p.g.Calls(), map[int]int{}
-	for i, c := range calls {
-		at[c.Start] = i
-	}
-	return calls, at
-}
-
 // operations finds the operations: functions that have only hidden callers, and deallocations
 // outside of any function.
 func (p *plan) operations() {
-	calls, at := p.calls()
-	skip := make([]bool, len(calls)) // calls that are hidden and have only hidden callers
+	skip := make([]bool, len(p.calls)) // calls that are hidden and have only hidden callers
 	first := true
-	for i, c := range calls {
+	for i, c := range p.calls {
 		if c.Parent >= 0 && !skip[c.Parent] {
 			continue
 		}
@@ -102,31 +93,28 @@ func (p *plan) operations() {
 		first = false
 	}
 	p.of = make([]int, len(p.g.Nodes))
-	now, until, depth := -1, -1, 0
+	now, until := -1, -1
 	for i, n := range p.g.All() {
 		p.of[i] = -1
 		if now >= 0 && until < i {
 			now = -1
 		}
-		if k, ok := at[i]; ok {
-			depth++
-			c := calls[k]
-			if top := c.Parent < 0 || skip[c.Parent]; top && !skip[k] {
+		k := p.call[i]
+		if k < 0 && n.Type == graph.BufferDeallocate {
+			p.of[i] = p.add(operation{name: "ttnn::deallocate", start: i, end: i, finished: true, free: true})
+			continue
+		}
+		if k >= 0 && p.calls[k].Start == i && !skip[k] {
+			if c := p.calls[k]; c.Parent < 0 || skip[c.Parent] {
 				o := operation{name: c.Name, start: i, end: c.End, finished: c.End >= 0}
 				if !o.finished {
 					o.end = len(p.g.Nodes) - 1
-					if c.Parent >= 0 && calls[c.Parent].End >= 0 {
-						o.end = calls[c.Parent].End - 1
+					if c.Parent >= 0 && p.calls[c.Parent].End >= 0 {
+						o.end = p.calls[c.Parent].End - 1
 					}
 				}
 				now, until = p.add(o), o.end
 			}
-		} else if n.Type == graph.BufferDeallocate && now < 0 && depth == 0 {
-			p.of[i] = p.add(operation{name: "ttnn::deallocate", start: i, end: i, finished: true, free: true})
-			continue
-		}
-		if n.Type == graph.FunctionEnd {
-			depth = max(depth-1, 0)
 		}
 		if now >= 0 && n.Type != graph.CaptureEnd {
 			p.of[i] = now
@@ -151,12 +139,11 @@ type operands struct {
 // takes the freed tensor.
 func newOperands(p *plan) *operands {
 	o := &operands{used: map[int64]bool{}}
-	calls, at := p.calls()
-	all, freed := p.g.Operands(calls), p.g.Freed()
+	all, freed := p.g.Operands(p.calls), p.g.Freed()
 	for _, op := range p.ops {
 		var of graph.Operands
 		if !op.free {
-			of = all[at[op.start]]
+			of = all[p.call[op.start]]
 		} else if t, ok := freed[op.start]; ok {
 			of.In = []int{t}
 		}

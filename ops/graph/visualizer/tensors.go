@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/reprise-tt/reprise/ops/graph"
 )
@@ -38,8 +37,7 @@ func (w *writer) tensors(p *plan, io *operands, known map[int64]int) {
 		} else if !io.used[id] {
 			return
 		}
-		dots := strings.NewReplacer("::", ".")
-		row := []any{id, q[graph.ParamShape], dots.Replace(q[graph.ParamDType]), dots.Replace(q[graph.ParamLayout]), q[graph.ParamMemoryConfig],
+		row := []any{id, q[graph.ParamShape], dotted(q[graph.ParamDType]), dotted(q[graph.ParamLayout]), q[graph.ParamMemoryConfig],
 			device, address, memory}
 		if sized {
 			row = append(row, size)

@@ -186,16 +186,18 @@ func (w *writer) errors(p *plan) {
 // ones.
 func (p *plan) python() []graph.PythonRecord {
 	out := make([]graph.PythonRecord, len(p.ops))
-	left, dots := p.r.Python, strings.NewReplacer("::", ".")
+	left := p.r.Python
 	for i := range p.ops {
-		name := dots.Replace(p.ops[i].name)
-		k := slices.IndexFunc(left, func(r graph.PythonRecord) bool { return dots.Replace(r.Name) == name })
+		k := slices.IndexFunc(left, func(r graph.PythonRecord) bool { return dotted(r.Name) == dotted(p.ops[i].name) })
 		if k >= 0 {
 			out[i], left = left[k], left[k+1:]
 		}
 	}
 	return out
 }
+
+// dotted returns a name of C++ as Python has it.
+func dotted(name string) string { return strings.ReplaceAll(name, "::", ".") }
 
 // validate warns of numbers in a column that a table of tensors or devices doesn't have.
 func (w *writer) validate() {

@@ -111,8 +111,8 @@ func toDump(src *source) *dumpJSON {
 			p := &t.Steps[i]
 			j := programJSON{Device: t.Device, Queue: t.Queue, Name: p.Name, Offset: p.Offset, Bytes: p.Size, First: before + p.First,
 				Commands: p.Count}
-			if p.Edge != tracebuf.EdgeNone {
-				j.Edge = p.Edge.String()
+			if p.Edge.Kind != tracebuf.EdgeNone {
+				j.Edge = p.Edge.Kind.String()
 			}
 			if k := &p.Control; k.Kind != flow.None {
 				j.Control = k.Kind.String()

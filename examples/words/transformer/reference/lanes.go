@@ -3,6 +3,7 @@ package reference
 import (
 	"math"
 
+	"github.com/reprise-tt/reprise/examples/internal/engine"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
@@ -17,10 +18,12 @@ const (
 	lowest = 0xFF7F0000
 )
 
-func (e engine) mad(a, b, c uint32) uint32 { return e.arch.FMA(a, b, c) }
-func (e engine) mul(a, b uint32) uint32    { return e.arch.FMA(a, b, 0) }
-func (e engine) add(a, c uint32) uint32    { return e.arch.FMA(a, one, c) }
-func (e engine) sub(a, c uint32) uint32    { return e.arch.FMA(a, one, c^1<<31) }
+// lanes are the engines with the vector unit's functions.
+type lanes struct{ engine.Engine }
+
+func (e lanes) mad(a, b, c uint32) uint32 { return e.Arch.FMA(a, b, c) }
+func (e lanes) mul(a, b uint32) uint32    { return e.Arch.FMA(a, b, 0) }
+func (e lanes) add(a, c uint32) uint32    { return e.Arch.FMA(a, one, c) }
 
 // lesser and greater return one of two numbers, in the order of signs and magnitudes.
 func lesser(a, b uint32) uint32 {
@@ -37,7 +40,7 @@ func greater(a, b uint32) uint32 {
 	return a
 }
 
-func (e engine) horner(sum, x uint32, numbers ...uint32) uint32 {
+func (e lanes) horner(sum, x uint32, numbers ...uint32) uint32 {
 	for _, c := range numbers {
 		sum = e.mad(sum, x, c)
 	}
@@ -45,7 +48,7 @@ func (e engine) horner(sum, x uint32, numbers ...uint32) uint32 {
 }
 
 // exp is exp() of sfpu.h.
-func (e engine) exp(x uint32) uint32 {
+func (e lanes) exp(x uint32) uint32 {
 	x = greater(lesser(x, 0x42B20000), 0xC2B00000)
 	n := e.mad(x, 0x3FB8AA3B, 0x4B400000)
 	whole := e.add(n, 0xCB400000)
@@ -56,7 +59,7 @@ func (e engine) exp(x uint32) uint32 {
 }
 
 // recip is recip() of sfpu.h.
-func (e engine) recip(x uint32) uint32 {
+func (e lanes) recip(x uint32) uint32 {
 	exponent := x >> 23 & 0xFF
 	if exponent == 0 {
 		return x&(1<<31) | infinity
@@ -71,7 +74,7 @@ func (e engine) recip(x uint32) uint32 {
 }
 
 // rsqrt is rsqrt() of sfpu.h for positive numbers and a Dst of 32 bits.
-func (e engine) rsqrt(x uint32) uint32 {
+func (e lanes) rsqrt(x uint32) uint32 {
 	v := 0x5F3759DF - x>>1
 	for range 3 {
 		t := e.mul(e.mul(v, x), v)
