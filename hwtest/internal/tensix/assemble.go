@@ -22,11 +22,13 @@ const (
 
 const configAperture = 0xFFEF0000
 
+// MaxRuns is how many runs a case may have.
+const MaxRuns = 100
+
 // Limits of a case, so that wrong vectors end.
 const (
 	maxLines  = 100_000
 	maxNested = 20 // macros, or constants
-	maxRuns   = 100
 )
 
 // program is what one run of a vector executes.
@@ -103,8 +105,8 @@ func (a *assembler) end() error {
 	if a.run.empty() {
 		return nil
 	}
-	if len(a.runs) == maxRuns {
-		return fmt.Errorf("more than %d runs", maxRuns)
+	if len(a.runs) == MaxRuns {
+		return fmt.Errorf("more than %d runs", MaxRuns)
 	}
 	body, loads := a.run.scripts, a.run.loads
 	a.run.scripts, a.run.loads = [3][]uint32{}, [3][]string{}

@@ -115,7 +115,7 @@ func (p *program) compare(t *rig.T, v *vector, run int, result []byte) {
 		t.Config.Record(t.Device, t.Dev.Arch(), v.name, run, p.input, result)
 		return
 	}
-	want, by, err := recorded(key{v.name, run, t.Dev.Arch()}, p.input)
+	want, by, err := recorded(Key{v.name, run, t.Dev.Arch()}, p.input)
 	t.OK(err)
 	what := fmt.Sprintf("%s: run %d, recorded from %s", p.pos, run, by)
 	if len(want) != len(result) {
