@@ -14,8 +14,7 @@ import (
 )
 
 // Cases are the cases of layer bringup.
-func Cases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	cs.Add("all cores report", "after opening every worker waits in its idle loop", allCoresReport)
 	cs.Add("core information", "every worker has its own coordinate in its core information", coreInformation)
 	cs.Add("open close open", "a closed device can be opened again and works", openCloseOpen)

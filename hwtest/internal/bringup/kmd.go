@@ -11,8 +11,7 @@ import (
 )
 
 // KMD are the cases of layer kmd.
-func KMD() rig.Table {
-	var cs rig.Table
+func KMD() (cs rig.Table) {
 	cs.Add("identity", "the driver, the firmware and the chip facts agree about what the device is", identity)
 	cs.Add("telemetry", "the management firmware's table can be read and has a plausible clock", telemetry)
 	cs.Add("every worker's L1", "each logical core is a tile of its own, from its first byte to its last", everyL1)

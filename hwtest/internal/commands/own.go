@@ -9,8 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
-func ownCases() rig.Table {
-	var cs rig.Table
+func ownCases() (cs rig.Table) {
 	rig.Each(&cs, "SEQUENCE of %d commands", "commands that share a page run in order, each with its bytes",
 		sequenceOf, 1, 2, 3, 20, 60)
 	cs.Add("SEQUENCE of a page", "a sequence may fill its page to the last byte", sequencePage)

@@ -12,8 +12,7 @@ import (
 // Half is half of the prefetcher's scratch memory, one step of a relay.
 const Half = 64 << 10
 
-func relayCases() rig.Table {
-	var cs rig.Table
+func relayCases() (cs rig.Table) {
 	rig.Pairs(&cs, "RELAY_LINEAR %d bytes from %s", "data of any length come from any memory to a dispatcher's write",
 		func(t *rig.T, n int, from string) { RelayLinear(t, n, from, 0) },
 		[]int{16, 64, 4064, 4096, 8192, Half - 64, Half, Half + 64, 2 * Half, 3*Half + 16, 700_000}, []string{"L1", "DRAM", "host memory"})

@@ -10,8 +10,7 @@ import (
 )
 
 // Rings are the cases of layer rings.
-func Rings() rig.Table {
-	var cs rig.Table
+func Rings() (cs rig.Table) {
 	rig.Each(&cs, "programs with the completion count from %#x",
 		"completion counts wrap at 17 bits on the device and at 32 bits on the host without a program noticing",
 		countFrom, 0, 0x1FF00, 0xFFF0, 0x1FFFF, 0xFFFFFF00, 0xFFFFFFFF)

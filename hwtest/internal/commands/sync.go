@@ -8,8 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
-func syncCases() rig.Table {
-	var cs rig.Table
+func syncCases() (cs rig.Table) {
 	cs.Add("STALL orders reads after writes", "what the prefetcher relays after a STALL is what was written before it", StallOrders)
 	cs.Add("WAIT clears the stream", "a cleared stream counts from 0", waitClears)
 	cs.Add("SINK and DEBUG", "commands for tests are skipped with their payload", sinkDebug)

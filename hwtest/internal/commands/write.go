@@ -12,14 +12,7 @@ import (
 
 // Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their
 // arguments.
-func Cases() rig.Table {
-	return slices.Concat(writeCases(), packedCases(), relayCases(), syncCases(), ownCases())
-}
-
-const page = 4096
-
-func writeCases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	// Around the NoC's word, the chips' packet limits, the ring's pages and blocks.
 	rig.Each(&cs, "WRITE_LINEAR of %d bytes to one core", "an inline write of any length arrives whole and changes nothing around it", writeLinear,
 		1, 2, 4, 16, 31, 64, 100, page-33, page-32, page-31, page, page+1, 8191, 8192, 8193, 16384, 16385, 65536, 126<<10)
@@ -45,8 +38,10 @@ func writeCases() rig.Table {
 	cs.Add("WRITE_LINEAR_H_HOST of every size class", "records of any length reach the host whole", writeHost)
 	cs.Add("WRITE_LINEAR_H_HOST and events interleaved", "records and events come in the order of their commands", writeHostEvents)
 	cs.Add("many small writes", "thousands of commands in one batch keep their order", manySmall)
-	return cs
+	return slices.Concat(cs, packedCases(), relayCases(), syncCases(), ownCases())
 }
+
+const page = 4096
 
 // guard is how many bytes of an area lie before rig.Scratch, and as many after the size.
 const guard = 32
@@ -238,8 +233,7 @@ func manySmall(t *rig.T) {
 	rig.Equal(t, rig.Word(t.Peek(c, rig.Scratch, 4)), uint32(n-1), "the last of many writes to one word")
 }
 
-func packedCases() rig.Table {
-	var cs rig.Table
+func packedCases() (cs rig.Table) {
 	own := func(t *rig.T, subs, size int) { WritePacked(t, subs, size, false) }
 	for _, subs := range []int{1, 2, 3, 4, 5, 40, 110, 161, 255, 500, 1020} {
 		rig.Pairs(&cs, "WRITE_PACKED %d times %d bytes", "every destination gets its own slot, wherever the ring's pages end", own,

@@ -354,7 +354,7 @@ func (c *control) replays(n int, tr *reprise.Trace, ss []stmt) {
 	}
 }
 
-func forms() rig.Table {
+func forms() (cs rig.Table) {
 	deep := func(n int, wrap func(...stmt) stmt) stmt {
 		s := mix(7)
 		for range n {
@@ -373,7 +373,6 @@ func forms() rig.Table {
 	for i := range uint32(8) {
 		eight = append(eight, mix(i))
 	}
-	var cs rig.Table
 	form := func(name, protects string, ss ...stmt) {
 		cs.Add(name, protects, func(t *rig.T) { replays(t, 2, ss...) })
 	}

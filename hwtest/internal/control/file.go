@@ -18,8 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-func fileCases() rig.Table {
-	var cs rig.Table
+func fileCases() (cs rig.Table) {
 	for _, f := range []struct {
 		name string
 		ss   []stmt

@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
-func spanCases() rig.Table {
-	var cs rig.Table
+func spanCases() (cs rig.Table) {
 	cs.Add("trace over two queues", "parts of a trace on two queues have each their own number of iterations", controlSpan)
 	cs.Add("trace over two queues: random control flow", "each queue of a trace runs what its part says, whatever the other one does", randomControlSpan)
 	cs.Add("trace over two queues: saved and loaded", "a file of a trace over two queues has the control flow of both", savedControlSpan)

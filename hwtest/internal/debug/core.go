@@ -16,17 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-func coreCases() rig.Table {
-	var cs rig.Table
-	rig.Each(&cs, "debug interface of %v", "a processor pauses, shows its state, steps, stops at a store and goes on",
-		debugInterface, chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2).At(rig.LevelKMD)
-	rig.Each(&cs, "stack of a stuck %v", "the report of a hang has each stuck processor's function", stuckStack, rig.Processors()...).Hang()
-	cs.Add("debug interface of a core in reset", "a processor in reset is refused as such, and a report says it", debugInReset).Level = rig.LevelKMD
-	cs.Add("no debug interface of NCRISC", "NCRISC is refused, and its pc is known without a pause", debugNCRISC).Level = rig.LevelKMD
-	cs.AddHang("stacks of many cores", "a report of a hang on all cores has the stacks of some, and says so", stuckEverywhere)
-	return cs
-}
-
 func tile(t *rig.T) *core.Tile {
 	tile, err := core.Open(t.KMD, t.Virtual(t.Grid().Start))
 	if errors.Is(err, core.ErrUnsupported) {
@@ -240,13 +229,6 @@ func stuckEverywhere(t *rig.T) {
 	}
 	u.OK(u.Dev.Recover(u.Ctx))
 	ran(u, lines(u, 1, u.Grid(), chip.BRISC))
-}
-
-func watchCases() rig.Table {
-	var cs rig.Table
-	rig.Each(&cs, "failed checks of %v", "a kernel's failed check ends the wait with core, kernel and reason",
-		checksFail, rig.Processors()...).Hang()
-	return cs
 }
 
 func watched(t *rig.T, what uint32, on chip.Processor) *reprise.Program {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -16,12 +15,7 @@ import (
 )
 
 // Cases are the cases of what running and hanging kernels tell.
-func Cases() rig.Table {
-	return slices.Concat(printCases(), timeCases(), watchCases(), coreCases())
-}
-
-func printCases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	for _, p := range rig.Processors() {
 		cs.Add(fmt.Sprintf("prints of %v", p), "what a kernel prints arrives, in order, with where and when",
 			func(t *rig.T) { prints(t, p) })
@@ -33,6 +27,17 @@ func printCases() rig.Table {
 	cs.Add("host gone", "a kernel waits only so long for a host that stopped reading", printsDeserted)
 	cs.Add("prints in a trace", "each replay prints, also of a trace that was loaded from its file", printsInTrace)
 	cs.AddHang("prints before a hang", "the report of a hang has what was printed, and Recover loses no line", printsInHang)
+	cs.Add("times of programs", "the device notes when each program ran, in order, also in traces", programTimes)
+	rig.Each(&cs, "zones of %v", "a kernel's zones take what its parts take, and lie in the time of its program",
+		zones, rig.Processors()...)
+	rig.Each(&cs, "failed checks of %v", "a kernel's failed check ends the wait with core, kernel and reason",
+		checksFail, rig.Processors()...).Hang()
+	rig.Each(&cs, "debug interface of %v", "a processor pauses, shows its state, steps, stops at a store and goes on",
+		debugInterface, chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2).At(rig.LevelKMD)
+	rig.Each(&cs, "stack of a stuck %v", "the report of a hang has each stuck processor's function", stuckStack, rig.Processors()...).Hang()
+	cs.Add("debug interface of a core in reset", "a processor in reset is refused as such, and a report says it", debugInReset).Level = rig.LevelKMD
+	cs.Add("no debug interface of NCRISC", "NCRISC is refused, and its pc is known without a pause", debugNCRISC).Level = rig.LevelKMD
+	cs.AddHang("stacks of many cores", "a report of a hang on all cores has the stacks of some, and says so", stuckEverywhere)
 	return cs
 }
 
@@ -232,14 +237,6 @@ func printsInHang(t *rig.T) {
 
 func ran(t *rig.T, p *reprise.Program) {
 	t.RunAndWait(t.Load(p))
-}
-
-func timeCases() rig.Table {
-	var cs rig.Table
-	cs.Add("times of programs", "the device notes when each program ran, in order, also in traces", programTimes)
-	rig.Each(&cs, "zones of %v", "a kernel's zones take what its parts take, and lie in the time of its program",
-		zones, rig.Processors()...)
-	return cs
 }
 
 func times(t *rig.T) *dispatch.ProgramTimes {

@@ -4,7 +4,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,12 +19,7 @@ import (
 )
 
 // Cases are the cases of what goes wrong.
-func Cases() rig.Table {
-	return slices.Concat(faultCases(), lostCases())
-}
-
-func faultCases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	rig.Each(&cs, "kernel hangs on %v", "an endless kernel is a *HangError with core, processor and waypoint",
 		hungKernel, rig.Processors()...).Hang()
 	for _, c := range brokenCommands() {
@@ -46,6 +40,10 @@ func faultCases() rig.Table {
 	cs.AddHang("close until a deadline", "Close cuts off work when its context ends, says so, and the next open works", closeInTime)
 	cs.Add("process is killed", "a process that is killed amid replays leaves nothing behind", killedProcess)
 	cs.Add("foreign things", "buffers and programs of one device aren't used with another", foreignThings)
+	cs.AddHang("dispatcher is stopped", "a dispatcher that is held in reset is a *HangError that says so", stoppedDispatcher)
+	cs.Add("card off the bus", "a card that answers all ones is a *LostError, which later calls return too",
+		offTheBus).Needs = rig.NeedEmulator
+	cs.Add("double release", "a second release is ErrReleased and takes no memory from its new owner", doubleRelease)
 	return cs
 }
 
@@ -312,15 +310,6 @@ func foreignThings(t *rig.T) {
 	}
 	b.SameMemory(before)
 	t.WaitFor(b.Queue)
-}
-
-func lostCases() rig.Table {
-	var cs rig.Table
-	cs.AddHang("dispatcher is stopped", "a dispatcher that is held in reset is a *HangError that says so", stoppedDispatcher)
-	cs.Add("card off the bus", "a card that answers all ones is a *LostError, which later calls return too",
-		offTheBus).Needs = rig.NeedEmulator
-	cs.Add("double release", "a second release is ErrReleased and takes no memory from its new owner", doubleRelease)
-	return cs
 }
 
 func stoppedDispatcher(t *rig.T) {

@@ -11,21 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-func collectiveCases() rig.Table {
-	return Rows{
-		{"broadcast", "a broadcast from each chip reaches all others", meshBroadcast},
-		{"all pairs", "a buffer reaches each chip from each other one", allPairs},
-		{"pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", pageSizes},
-		{"uneven slices", "slices of unequal size are gathered and scattered too", meshUneven},
-		{"collectives in a row", "collectives that follow one another in a queue keep their numbers", meshRow},
-		{"scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", scatterGather},
-		{"float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order", floatSum},
-		{"bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", bFloatSum},
-		{"layer with all_reduce", "partial results and their sum over the chips replay as one trace", meshLayer},
-		{"links prepared anew", "links that are prepared again start from nothing", meshAnew},
-	}.Shared()
-}
-
 // Linked prepares the links, and a buffer that has other data on every chip.
 func (t *T) Linked() *mesh.Buffer {
 	l := t.links(chip.Core{X: 2, Y: 2})
@@ -238,21 +223,6 @@ func meshAnew(t *T) {
 		t.addsUp(b)
 		t.Release(t.Links)
 	}
-}
-
-func orderCases() rig.Table {
-	return Rows{
-		{"float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", floatMax},
-		{"bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", bFloatMax},
-		{"int32 wraps", "sums of int32 wrap around", meshWraps},
-		{"many pages", "a buffer of more pages than links have room for is added up", manyPages},
-		{"rows at once", "submeshes that are apart carry out collectives at the same time", meshRows},
-		{"same bits again", "a sum of floats has the same bits every time, on every chip", sameBits},
-		{"collectives replayed", "collectives in a trace begin anew at each replay", meshReplayed},
-		{"work between collectives", "a program between two collectives works on its chip's slice", meshBetween},
-		{"late chip", "chips that are ready wait for a late one, and the result is the same", meshLate},
-		{"links of another core", "any worker can drive the links", otherCore},
-	}.Shared()
 }
 
 func floatMax(t *T) {

@@ -15,21 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-func faultCases() rig.Table {
-	cs := Rows{
-		{"capture refuses", "a mesh refuses in a capture what a chip refuses", captureRefuses},
-		{"empty trace", "a trace of nothing is refused", emptyTrace},
-		{"foreign objects", "objects of one mesh are refused by another, also by its submesh", meshForeign},
-	}.Shared()
-	cs.Add("closed", "a closed mesh refuses everything but Close", OnOwnMesh(meshClosed))
-	return append(cs, Rows{
-		{"lost packets", "packets that a link loses change no result", lostPackets},
-		{"late and double packets", "packets that a link delays or repeats change no result", badLinks},
-		{"link down", "a collective over a dead link hangs with all chips' state, and works after a recovery", linkDown},
-		{"card lost", "the error of a lost card lists every chip, and the others still replay", cardLost},
-	}.own(rig.NeedEmulator)...)
-}
-
 func captureRefuses(t *T) {
 	in, _, x := t.setUp()
 	for what, f := range map[string]func(context.Context) error{
@@ -232,16 +217,6 @@ func cardLost(t *T) {
 	c := left[len(left)-1]
 	t.OK(t.On(tr, Only(c)).Replay(context.WithoutCancel(t.Ctx)))
 	t.Is("another chip", c, out, Counting(out.Size(), setUpSum(t.Ordinal(c))))
-}
-
-func hangCases() rig.Table {
-	cs := Rows{
-		{"link down in the middle", "a link that goes down never makes a wrong result", downInTheMiddle},
-		{"card lost in the middle", "a card that is lost during replays ends them with the state of every chip", lostInTheMiddle},
-		{"slow links", "one chip whose packets all come late delays the others and changes nothing", slowChip},
-	}.own(rig.NeedEmulator)
-	cs.Add("one chip hangs", "a hang names its chip, and the others work on", OnOwnMesh(oneHangs)).Needs = rig.NeedSimulator
-	return cs
 }
 
 func downInTheMiddle(t *T) {

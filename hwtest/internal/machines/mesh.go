@@ -49,8 +49,9 @@ func (rs Rows) own(needs rig.Need, opts ...reprise.Option) (cs rig.Table) {
 	return cs
 }
 
-func meshCases() rig.Table {
-	return Rows{
+// Cases are the cases of several chips as one.
+func Cases() rig.Table {
+	cs := slices.Concat(Rows{
 		{"neighbours are linked", "places of a mesh next to each other are chips that a link joins", meshNeighbours},
 		{"one address", "what is allocated on a mesh has one address on all chips, which stay in step", oneAddress},
 		{"submeshes share memory", "a submesh and its parent are never given the same memory", submeshMemory},
@@ -60,7 +61,59 @@ func meshCases() rig.Table {
 		{"replicated along an axis", "chips along an axis that a tensor isn't cut along have the same part of it", meshAxis},
 		{"tensor on a submesh", "a tensor that is spread over a submesh leaves the other chips alone", submeshTensor},
 		{"shapes that can't be", "parts and shapes that a mesh doesn't have are refused with what is possible", meshShapes},
-	}.Shared()
+		{"programs by range", "chips run the program of their range, and those outside of all ranges none", meshRanges},
+		{"events", "an event of a mesh is done when it is done on every chip", meshEvents},
+		{"trace", "one trace runs on all chips, which share one stream of commands", meshTrace},
+		{"trace parameters", "a parameter of a mesh's trace changes on every chip", traceParam},
+		{"submeshes at once", "submeshes that are apart run different traces at the same time", submeshTraces},
+		{"traces in any order", "traces of a mesh are replayed and released in any order", manyTraces},
+		{"skew", "chips report by their own clocks how far apart they were", meshSkew},
+		{"replays in a row", "no replay of a trace is lost on any chip, however many are in flight", meshReplays},
+		{"buffer parameter", "a buffer parameter of a mesh's trace changes on every chip", bufferParam},
+		{"several callers", "goroutines that use a mesh at the same time don't disturb each other", meshCallers},
+		{"parts in turn", "parts of a trace are replayed chip by chip, in any order", partsInTurn},
+	}.Shared(), Rows{
+		{"events between queues", "a queue of a mesh waits for another's event on every chip", twoQueues},
+	}.own(0, rig.QueueOptions(false)...), Rows{
+		{"traces on two queues", "traces of different queues run on every chip at the same time", twoTraces},
+		{"trace over two queues", "one trace over two queues of each chip keeps its order between them", spanning},
+	}.own(0, rig.QueueOptions(true)...), Rows{
+		{"broadcast", "a broadcast from each chip reaches all others", meshBroadcast},
+		{"all pairs", "a buffer reaches each chip from each other one", allPairs},
+		{"pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", pageSizes},
+		{"uneven slices", "slices of unequal size are gathered and scattered too", meshUneven},
+		{"collectives in a row", "collectives that follow one another in a queue keep their numbers", meshRow},
+		{"scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", scatterGather},
+		{"float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order", floatSum},
+		{"bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", bFloatSum},
+		{"layer with all_reduce", "partial results and their sum over the chips replay as one trace", meshLayer},
+		{"links prepared anew", "links that are prepared again start from nothing", meshAnew},
+		{"float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", floatMax},
+		{"bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", bFloatMax},
+		{"int32 wraps", "sums of int32 wrap around", meshWraps},
+		{"many pages", "a buffer of more pages than links have room for is added up", manyPages},
+		{"rows at once", "submeshes that are apart carry out collectives at the same time", meshRows},
+		{"same bits again", "a sum of floats has the same bits every time, on every chip", sameBits},
+		{"collectives replayed", "collectives in a trace begin anew at each replay", meshReplayed},
+		{"work between collectives", "a program between two collectives works on its chip's slice", meshBetween},
+		{"late chip", "chips that are ready wait for a late one, and the result is the same", meshLate},
+		{"links of another core", "any worker can drive the links", otherCore},
+		{"capture refuses", "a mesh refuses in a capture what a chip refuses", captureRefuses},
+		{"empty trace", "a trace of nothing is refused", emptyTrace},
+		{"foreign objects", "objects of one mesh are refused by another, also by its submesh", meshForeign},
+	}.Shared(), Rows{
+		{"closed", "a closed mesh refuses everything but Close", meshClosed},
+	}.own(0), Rows{
+		{"lost packets", "packets that a link loses change no result", lostPackets},
+		{"late and double packets", "packets that a link delays or repeats change no result", badLinks},
+		{"link down", "a collective over a dead link hangs with all chips' state, and works after a recovery", linkDown},
+		{"card lost", "the error of a lost card lists every chip, and the others still replay", cardLost},
+		{"link down in the middle", "a link that goes down never makes a wrong result", downInTheMiddle},
+		{"card lost in the middle", "a card that is lost during replays ends them with the state of every chip", lostInTheMiddle},
+		{"slow links", "one chip whose packets all come late delays the others and changes nothing", slowChip},
+	}.own(rig.NeedEmulator))
+	cs.Add("one chip hangs", "a hang names its chip, and the others work on", OnOwnMesh(oneHangs)).Needs = rig.NeedSimulator
+	return cs
 }
 
 // T is a mesh with what cases need of it.

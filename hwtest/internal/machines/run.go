@@ -17,18 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-func runCases() rig.Table {
-	return Rows{
-		{"programs by range", "chips run the program of their range, and those outside of all ranges none", meshRanges},
-		{"events", "an event of a mesh is done when it is done on every chip", meshEvents},
-		{"trace", "one trace runs on all chips, which share one stream of commands", meshTrace},
-		{"trace parameters", "a parameter of a mesh's trace changes on every chip", traceParam},
-		{"submeshes at once", "submeshes that are apart run different traces at the same time", submeshTraces},
-		{"traces in any order", "traces of a mesh are replayed and released in any order", manyTraces},
-		{"skew", "chips report by their own clocks how far apart they were", meshSkew},
-	}.Shared()
-}
-
 func meshRanges(t *T) {
 	in, out, _ := t.setUp()
 	last := t.Mesh.Chips()[t.Mesh.Size()-1]
@@ -134,21 +122,6 @@ func meshSkew(t *T) {
 	if !slices.ContainsFunc(s.Chips, func(c mesh.ChipTime) bool { return c.After == 0 }) {
 		t.Errorf("no chip was the first: %+v", s.Chips)
 	}
-}
-
-func queueCases() rig.Table {
-	cs := Rows{
-		{"replays in a row", "no replay of a trace is lost on any chip, however many are in flight", meshReplays},
-		{"buffer parameter", "a buffer parameter of a mesh's trace changes on every chip", bufferParam},
-		{"several callers", "goroutines that use a mesh at the same time don't disturb each other", meshCallers},
-		{"parts in turn", "parts of a trace are replayed chip by chip, in any order", partsInTurn},
-	}.Shared()
-	shared := Rows{{"events between queues", "a queue of a mesh waits for another's event on every chip", twoQueues}}
-	split := Rows{
-		{"traces on two queues", "traces of different queues run on every chip at the same time", twoTraces},
-		{"trace over two queues", "one trace over two queues of each chip keeps its order between them", spanning},
-	}
-	return slices.Concat(cs, shared.own(0, rig.QueueOptions(false)...), split.own(0, rig.QueueOptions(true)...))
 }
 
 // Add is a number for Adder that is the same on all chips.
@@ -303,10 +276,4 @@ func spanning(t *T) {
 	part := errors.New("not today")
 	t.Fails("given up", rig.Error(capture("given up", func([]*mesh.Recorder) error { return part })), part)
 	t.nothingLeft(before)
-}
-
-// Cases are the cases of several chips as one.
-func Cases() rig.Table {
-	return slices.Concat(meshCases(), runCases(), queueCases(), collectiveCases(),
-		orderCases(), faultCases(), hangCases())
 }

@@ -13,14 +13,7 @@ import (
 
 // Cases are the cases of buffers of every layout, their transfers, and memory of the host that the
 // device reaches.
-func Cases() rig.Table {
-	return slices.Concat(bufferCases(), memoryCases(), transferCases(), pinnedCases())
-}
-
-var kinds = []allocator.Kind{allocator.DRAM, allocator.L1}
-
-func bufferCases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	for _, k := range kinds {
 		for _, size := range []int{1, 4, 15, 16, 32, 48, 64, 100, 1000, 2048, 4096, 4097, 64 << 10, 200 << 10} {
 			for _, pages := range []int{1, 13, 150} {
@@ -39,8 +32,10 @@ func bufferCases() rig.Table {
 	cs.Add("several MiB", "transfers much larger than the queue's rings come through whole", severalMiB)
 	cs.Add("outside of the buffer", "transfers beyond a buffer are a *TransferError", transferErrors)
 	cs.Add("held by a program", "a loaded program keeps its buffers' memory", heldByProgram)
-	return cs
+	return slices.Concat(cs, memoryCases(), transferCases(), pinnedCases())
 }
+
+var kinds = []allocator.Kind{allocator.DRAM, allocator.L1}
 
 func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 	page := size
@@ -122,8 +117,7 @@ func heldByProgram(t *rig.T) {
 	rig.Equal(t, t.L1Buffer(64*t.Grid().Size(), 64).Addr(), b.Addr(), "address of a buffer after the program was closed")
 }
 
-func transferCases() rig.Table {
-	var cs rig.Table
+func transferCases() (cs rig.Table) {
 	const anyRange = "any range of bytes is read and written, and nothing beside it"
 	rig.Pairs(&cs, "bytes of pages of %d in %v", anyRange, func(t *rig.T, page int, k allocator.Kind) {
 		byteRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page})

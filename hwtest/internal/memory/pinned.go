@@ -13,8 +13,7 @@ import (
 
 const notCopied = "what the device itself reads and writes in host memory is right to the byte, and nothing beside it changes"
 
-func pinnedCases() rig.Table {
-	var cs rig.Table
+func pinnedCases() (cs rig.Table) {
 	rig.Pairs(&cs, "pinned memory and pages of %d in %v", notCopied, func(t *rig.T, page int, k allocator.Kind) {
 		pinnedRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}, page%16 == 0)
 	}, []int{16, 100, 2048, 5008}, kinds)
@@ -33,8 +32,7 @@ func pinnedCases() rig.Table {
 }
 
 // PinnedBetweenQueues are the cases of pinned memory on two queues.
-func PinnedBetweenQueues() rig.Table {
-	var cs rig.Table
+func PinnedBetweenQueues() (cs rig.Table) {
 	cs.Add("pinned memory from queue to queue", "one queue fetches what another put into host memory before an event", pinnedBetweenQueues)
 	return cs
 }

@@ -38,8 +38,7 @@ func ShardedCases() []shardedCase {
 	}
 }
 
-func memoryCases() rig.Table {
-	var cs rig.Table
+func memoryCases() (cs rig.Table) {
 	for _, c := range ShardedCases() {
 		cs.Add("sharded "+c.Name, "kernels and host find the same pages of a sharded buffer",
 			func(t *rig.T) { ShardedKernel(t, allocator.L1, c.Spec) })
@@ -52,8 +51,7 @@ func memoryCases() rig.Table {
 }
 
 // Opened are cases that open the device in their own way.
-func Opened() rig.Table {
-	var cs rig.Table
+func Opened() (cs rig.Table) {
 	cs.Add("L1 small", "small sharded buffers lie at the top of L1, in their own region, and work", smallBuffers)
 	cs.Add("trace region", "a trace region of fixed size takes its share of every bank and no more", fixedTraceRegion)
 	return cs

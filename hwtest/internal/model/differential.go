@@ -15,9 +15,8 @@ import (
 )
 
 // Differential are the cases of layer differential.
-func Differential() rig.Table {
+func Differential() (cs rig.Table) {
 	const same = "two devices of one architecture do the same with the same commands, to the last byte of memory, records and counters"
-	var cs rig.Table
 	for seed := range uint64(12) {
 		cs.Add(fmt.Sprintf("random commands %d", seed), same, func(t *rig.T) { randomCommands(t, seed) })
 	}

@@ -15,8 +15,7 @@ import (
 )
 
 // Cases are the cases of layer model.
-func Cases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	cs.Add("buffers against a model", "any series of buffers' calls leaves what a model says", buffersModel)
 	cs.Add("everything against a model", "any order of calls does what a model says", everythingModel)
 	return cs

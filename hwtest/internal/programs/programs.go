@@ -11,8 +11,7 @@ import (
 )
 
 // Cases are the cases of layer programs.
-func Cases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	rig.Each(&cs, "%v alone", "each processor runs a kernel while the others rest", alone, rig.Processors()...)
 	for _, a := range []struct{ unique, common int }{{3, 0}, {4, 0}, {5, 1}, {3, 338}, {341, 0}, {340, 1}, {339, 2}, {170, 171}, {64, 64}} {
 		for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1} {

@@ -10,8 +10,7 @@ import (
 )
 
 // Events follows tt-metal's EnqueueWaitForEvent and MeshEventsTestSuite.
-func Events() rig.Table {
-	var cs rig.Table
+func Events() (cs rig.Table) {
 	cs.Add("ten events", "events of a queue are done in order, and each can be queried", tenEvents)
 	cs.Add("write here, read there", "an event that is recorded again orders writes and reads of a buffer", writeHereReadThere)
 	cs.Add("meaning at the call", "a wait means the recording that was the newest when it was called", meaningAtTheCall)

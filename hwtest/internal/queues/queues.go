@@ -15,13 +15,26 @@ import (
 )
 
 // Split are the cases of queues that have workers of their own.
-func Split() rig.Table {
-	return slices.Concat(splitCases(), spanCases())
+func Split() (cs rig.Table) {
+	cs.Add("both at once", "a program of one queue runs while one of the other does, on other workers", bothAtOnce)
+	cs.Add("runs and replays at once", "queues have their own launch messages, kernel-config memory and counts", splitRuns)
+	cs.Add("the other's workers", "a program on another queue's workers is refused, and in a capture as well", refuses)
+	cs.Add("data across", "events order data between the queues' workers", splitAcross)
+	cs.Add("equal counts", "events and finishes of one queue don't wait for the other's workers", finish)
+	rig.Each(&cs, "trace over both queues handing over %d times", "edges inside a trace order its parts at every replay",
+		func(t *rig.T, n int) { HandOver(t, n, t.Size(30, 4)) }, 1, 2, 9)
+	cs.Add("parts run at once", "parts of a trace without an edge between them run at the same time", spanPartsAtOnce)
+	cs.Add("traces over one and both queues", "traces over both queues and other work follow in any order", spanAmongOthers)
+	cs.Add("edges that nothing waits for", "recordings that nothing waits for don't reach into the next replay", spanLooseEdges)
+	cs.Add("trace over both queues released", "a release frees everything of all parts of a trace", spanRelease)
+	cs.Add("trace over both queues in steps and pieces", "a trace over both queues does the same in pieces and whole", spanInPieces)
+	cs.Add("trace over both queues from a file", "a trace over both queues from a file has its edges", spanFromFile)
+	cs.Add("bisect over both queues", "the program that goes wrong is found, whichever queue it is on", spanBisect)
+	return cs
 }
 
 // Cases are the cases of layer queues.
-func Cases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	rig.Each(&cs, "%d programs in turn", "workers pass from queue to queue at every launch message",
 		func(t *rig.T, n int) { InTurn(t, n, t.Size(24, 6)) }, 1, 3, 7, 8, 9)
 	rig.Each(&cs, "trace of %d programs on queue 1", "the second queue replays what was captured on it, between runs of both queues",
@@ -35,16 +48,6 @@ func Cases() rig.Table {
 	cs.Add("goroutines on both queues", "goroutines share the queues in the order in which calls return", goroutinesOnBoth)
 	cs.Add("sub-devices", "programs of one sub-device run while one of another doesn't end", subDevices)
 	cs.Add("started reads", "started reads complete in order on both queues", startedReads)
-	return cs
-}
-
-func splitCases() rig.Table {
-	var cs rig.Table
-	cs.Add("both at once", "a program of one queue runs while one of the other does, on other workers", bothAtOnce)
-	cs.Add("runs and replays at once", "queues have their own launch messages, kernel-config memory and counts", splitRuns)
-	cs.Add("the other's workers", "a program on another queue's workers is refused, and in a capture as well", refuses)
-	cs.Add("data across", "events order data between the queues' workers", splitAcross)
-	cs.Add("equal counts", "events and finishes of one queue don't wait for the other's workers", finish)
 	return cs
 }
 

@@ -9,20 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-func spanCases() rig.Table {
-	var cs rig.Table
-	rig.Each(&cs, "trace over both queues handing over %d times", "edges inside a trace order its parts at every replay",
-		func(t *rig.T, n int) { HandOver(t, n, t.Size(30, 4)) }, 1, 2, 9)
-	cs.Add("parts run at once", "parts of a trace without an edge between them run at the same time", spanPartsAtOnce)
-	cs.Add("traces over one and both queues", "traces over both queues and other work follow in any order", spanAmongOthers)
-	cs.Add("edges that nothing waits for", "recordings that nothing waits for don't reach into the next replay", spanLooseEdges)
-	cs.Add("trace over both queues released", "a release frees everything of all parts of a trace", spanRelease)
-	cs.Add("trace over both queues in steps and pieces", "a trace over both queues does the same in pieces and whole", spanInPieces)
-	cs.Add("trace over both queues from a file", "a trace over both queues from a file has its edges", spanFromFile)
-	cs.Add("bisect over both queues", "the program that goes wrong is found, whichever queue it is on", spanBisect)
-	return cs
-}
-
 type relay struct {
 	t           *rig.T
 	a, b        *reprise.Buffer

@@ -19,8 +19,7 @@ import (
 )
 
 // Patterns are ways of tt-metal's notes on advanced performance to keep a device busy.
-func Patterns() rig.Table {
-	var cs rig.Table
+func Patterns() (cs rig.Table) {
 	for _, p := range [][2]string{
 		{"writes on queue 1", "two queues"}, {"writes on queue 1, trace", "trace, two queues"},
 		{"writes on queue 1, trace, L1 input again", "trace, two queues, L1 again"},
@@ -166,8 +165,7 @@ const (
 )
 
 // Soak are the cases of layer soak.
-func Soak() rig.Table {
-	var cs rig.Table
+func Soak() (cs rig.Table) {
 	short := cs.Add("200 inputs", "queues, events and traces hold out with random delays, and memory doesn't grow",
 		func(t *rig.T) { soak(t, soakShort) })
 	short.Needs, short.Alone = rig.NeedEmulator, true

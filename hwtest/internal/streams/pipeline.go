@@ -51,8 +51,7 @@ func pipeOf(name string) pipe {
 }
 
 // Pipelines are the cases of layer pipeline.
-func Pipelines() rig.Table {
-	var cs rig.Table
+func Pipelines() (cs rig.Table) {
 	for _, p := range pipes() {
 		cs.Add(p.name, "each input gives its output, in order, in every configuration", p.stream)
 	}

@@ -23,8 +23,7 @@ import (
 )
 
 // Cases are the cases of layer streams.
-func Cases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	rig.Pairs(&cs, "messages through rings of %d on %v",
 		"what one end of a stream writes the other one reads, message by message, to the byte",
 		streamEcho, []int{128, 1 << 10, 4 << 10, 64 << 10}, []chip.Processor{chip.BRISC, chip.NCRISC})

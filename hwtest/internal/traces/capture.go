@@ -12,14 +12,21 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-func captureCases() rig.Table {
-	var cs rig.Table
+func captureCases() (cs rig.Table) {
 	cs.Add("begin and end", "between Begin and End a queue records what it is given", beginAndEnd)
 	cs.Add("buffer freed inside a capture", "memory that is freed inside a capture isn't handed out beside the trace", freedInCapture)
 	cs.Add("release with replays in the queue", "a release waits for replays, and new traces work in its place", releaseBehindReplays)
 	cs.Add("traces share a pool", "traces whose intermediates share memory each compute what they should", tracesSharePool)
 	rig.Each(&cs, "%s inside a capture", "what a trace can't hold is a *CaptureError, and the queue works on", insideCapture,
 		"write", "read", "queue wait", "run", "replay", "capture", "begin", "allocate", "load", "record", "event wait", "synchronize")
+	rig.Each(&cs, "parameter of %d programs", "a replay has the value that was set last before it, in all programs",
+		paramOf, 1, 2, 9, 40)
+	cs.Add("parameters of single cores", "an argument of one core changes without those of its neighbours", paramOfCores)
+	cs.Add("last argument of many", "words anywhere in long lists of arguments can be set", paramOfMany)
+	cs.Add("buffers as parameters", "replays read and write the buffers that were set before them", ParamBuffers)
+	cs.Add("replay with parameters allocates nothing", "a replay allocates nothing, whether parameters have changed or not",
+		paramAllocates).Alone = true
+	cs.Add("arguments of programs", "a run has the arguments set last, a trace those of its capture", setArguments)
 	return cs
 }
 
@@ -165,19 +172,6 @@ func tracesSharePool(t *rig.T) {
 		t.Replay(traces[i%2])
 		t.Holds(out, want, "replay %d", i)
 	}
-}
-
-func paramCases() rig.Table {
-	var cs rig.Table
-	rig.Each(&cs, "parameter of %d programs", "a replay has the value that was set last before it, in all programs",
-		paramOf, 1, 2, 9, 40)
-	cs.Add("parameters of single cores", "an argument of one core changes without those of its neighbours", paramOfCores)
-	cs.Add("last argument of many", "words anywhere in long lists of arguments can be set", paramOfMany)
-	cs.Add("buffers as parameters", "replays read and write the buffers that were set before them", ParamBuffers)
-	cs.Add("replay with parameters allocates nothing", "a replay allocates nothing, whether parameters have changed or not",
-		paramAllocates).Alone = true
-	cs.Add("arguments of programs", "a run has the arguments set last, a trace those of its capture", setArguments)
-	return cs
 }
 
 func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 8)) }

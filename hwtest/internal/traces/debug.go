@@ -12,8 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-func debugCases() rig.Table {
-	var cs rig.Table
+func debugCases() (cs rig.Table) {
 	rig.Each(&cs, "%d programs in steps and pieces", "a trace in steps or pieces does what a replay does",
 		InPieces, 1, 5, 8, 17)
 	cs.Add("times of programs", "each program of a trace has a time, one after the other", timesOfPrograms)

@@ -14,8 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-func fileCases() rig.Table {
-	var cs rig.Table
+func fileCases() (cs rig.Table) {
 	rig.Each(&cs, "file of %d programs", "a trace from a file does the same with kernels elsewhere",
 		traceFromFile, 1, 7, 20)
 	for _, c := range memory.ShardedCases() {

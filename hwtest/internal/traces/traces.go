@@ -18,8 +18,7 @@ import (
 )
 
 // Cases are the cases of layer traces.
-func Cases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	for _, n := range []int{1, 2, 6, 7, 8, 9, 16, 17, 100, 500} {
 		for _, replays := range []int{1, 10} {
 			cs.Add(fmt.Sprintf("%d programs %d times", n, replays), "a replay runs each recorded program once, in order, every time",
@@ -29,7 +28,7 @@ func Cases() rig.Table {
 			func(t *rig.T) { TraceOf(t, n, 4, true) })
 	}
 	rig.Each(&cs, "%d traces alive", "several traces replay in any order without touching each other", tracesAlive, 1, 3, 8)
-	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases(), fileCases())
+	cs = slices.Concat(cs, captureCases(), debugCases(), fileCases())
 	cs.Add("capture runs nothing", "what is recorded doesn't run, and the queue goes on as before", captureRunsNothing)
 	cs.Add("hundreds of replays", "replays follow each other without waits, hundreds of times", hundredsOfReplays)
 	cs.Add("different programs", "programs of all sizes share the kernel-config ring in a replay", mixedSizes)
