@@ -140,9 +140,10 @@ func (t *T) Record(name string, record func(*reprise.Recorder) error, more ...*r
 	return t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return record(r) }, more...)
 }
 
-// Trace records what a function does, and releases the trace with the case.
-func (t *T) Trace(name string, record func(*reprise.Recorder) error, more ...*reprise.Queue) *reprise.Trace {
-	return t.Hold(t.Record(name, record, more...))
+// Trace records what a function does, and releases the trace with the case. The function may
+// ignore a Recorder's errors, with which the capture fails.
+func (t *T) Trace(name string, record func(*reprise.Recorder), more ...*reprise.Queue) *reprise.Trace {
+	return t.Hold(t.Record(name, func(r *reprise.Recorder) error { record(r); return nil }, more...))
 }
 
 // Hold takes the result of a capture and releases the trace with the case.

@@ -39,7 +39,7 @@ func Running(xs ...*reprise.Executable) func(*reprise.Recorder) error {
 
 // Capture records programs as a trace and releases it with the case.
 func (t *T) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
-	return t.Trace(name, Running(xs...))
+	return t.Hold(t.Record(name, Running(xs...)))
 }
 
 // OneKernel is a program of one kernel, by its name.

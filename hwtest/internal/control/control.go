@@ -217,36 +217,34 @@ func (c *control) load(ss []stmt) {
 	}
 }
 
-func (c *control) record(r *reprise.Recorder, ss []stmt) error {
+func (c *control) record(r *reprise.Recorder, ss []stmt) {
 	for i := range ss {
 		s := &ss[i]
-		body := func() error { return c.record(r, s.body) }
+		record := func(ss []stmt) func() error {
+			return func() error { c.record(r, ss); return nil }
+		}
+		body := record(s.body)
 		var bodies []func() error
 		for _, b := range s.bodies {
-			bodies = append(bodies, func() error { return c.record(r, b) })
+			bodies = append(bodies, record(b))
 		}
-		var err error
 		switch s.op {
 		case opMix:
-			err = r.Run(c.mixer(s), c.given(s)...)
+			r.Run(c.mixer(s), c.given(s)...)
 		case opAdd:
-			err = r.Run(c.adder(s))
+			r.Run(c.adder(s))
 		case opLoop:
-			err = r.Loop(s.n, body)
+			r.Loop(s.n, body)
 		case opWhile:
-			err = r.While(c.cond(s), s.limit, body)
+			r.While(c.cond(s), s.limit, body)
 		case opIf:
-			err = r.If(c.cond(s), bodies[0], append(bodies, nil)[1])
+			r.If(c.cond(s), bodies[0], append(bodies, nil)[1])
 		case opSwitch:
-			err = r.Switch(c.counters, 64*s.counter, bodies...)
+			r.Switch(c.counters, 64*s.counter, bodies...)
 		case opCall:
-			err = r.Call(c.callees[s.n])
-		}
-		if err != nil {
-			return err
+			r.Call(c.callees[s.n])
 		}
 	}
-	return nil
 }
 
 func (c *control) compared(s *stmt) uint32 {
@@ -323,7 +321,7 @@ func (c *control) run(ss []stmt) {
 
 func (c *control) captured(ss []stmt) *reprise.Trace {
 	c.load(ss)
-	return c.t.Trace("control", func(r *reprise.Recorder) error { return c.record(r, ss) })
+	return c.t.Trace("control", func(r *reprise.Recorder) { c.record(r, ss) })
 }
 
 // replay replays a trace of statements, and carries them out on the host.
@@ -496,11 +494,10 @@ func wordsAnywhere(t *rig.T) {
 			data := rig.Pattern(off, b.Size())
 			word := rig.Word(data[off:])
 			t.Write(b, data)
-			tr := t.Trace("word", func(r *reprise.Recorder) error {
-				word := func(is cq.Compare) error {
-					return r.If(reprise.Cond{Buffer: b, Offset: off, Is: is, Value: word}, func() error { return r.Run(x) }, nil)
+			tr := t.Trace("word", func(r *reprise.Recorder) {
+				for _, is := range []cq.Compare{cq.Equal, cq.NotEqual} {
+					r.If(reprise.Cond{Buffer: b, Offset: off, Is: is, Value: word}, func() error { return r.Run(x) }, nil)
 				}
-				return errors.Join(word(cq.Equal), word(cq.NotEqual))
 			})
 			t.Replay(tr)
 			f.Run(3, on)
@@ -530,10 +527,11 @@ func iterationsAsParameter(t *rig.T) {
 	c := newControl(t)
 	c.load(do(mix(1), mix(2)))
 	one, two := mix(1), mix(2)
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		return errors.Join(r.Loop(2, func() error {
+	tr := t.Trace("t", func(r *reprise.Recorder) {
+		r.Loop(2, func() error {
 			return errors.Join(r.Run(c.mixer(&one)), r.Loop(3, func() error { return r.Run(c.mixer(&two)) }), r.Param("inner"))
-		}), r.Param("outer"))
+		})
+		r.Param("outer")
 	})
 	for _, n := range [][2]uint32{{2, 3}, {0, 3}, {1, 0}, {5, 1}, {1, 20}, {2, 3}} {
 		t.OK(tr.Set("outer", n[0]), tr.Set("inner", n[1]), tr.Replay(t.Ctx))
@@ -545,8 +543,8 @@ func iterationsAsParameter(t *rig.T) {
 func parametersInLoops(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", 5)
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		return r.Loop(3, func() error {
+	tr := t.Trace("t", func(r *reprise.Recorder) {
+		r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.Param("first", rig.MixNumber), r.Run(x), r.Param("second", rig.MixNumber), r.Run(x),
 				r.Param("first", rig.MixNumber))
 		})
@@ -565,11 +563,13 @@ func parametersInLoops(t *rig.T) {
 func calleeParameters(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", 5)
-	inner := t.Trace("inner", func(r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), r.Param("n", rig.MixNumber))
+	inner := t.Trace("inner", func(r *reprise.Recorder) {
+		r.Run(x)
+		r.Param("n", rig.MixNumber)
 	})
-	outer := t.Trace("outer", func(r *reprise.Recorder) error {
-		return errors.Join(r.Loop(2, func() error { return r.Call(inner) }), r.Run(x))
+	outer := t.Trace("outer", func(r *reprise.Recorder) {
+		r.Loop(2, func() error { return r.Call(inner) })
+		r.Run(x)
 	})
 	for _, v := range []uint32{5, 6, 7} {
 		t.OK(inner.Set("n", v), outer.Replay(t.Ctx), inner.Replay(t.Ctx))
@@ -699,7 +699,7 @@ func controlMemory(t *rig.T) {
 	c.load(ss)
 	held := t.Allocated()
 	for range 3 {
-		tr := t.Trace("t", func(r *reprise.Recorder) error { return c.record(r, ss) })
+		tr := t.Trace("t", func(r *reprise.Recorder) { c.record(r, ss) })
 		c.replay(tr, ss)
 		t.Release(tr)
 	}
@@ -739,10 +739,10 @@ func recoverInLoop(t *rig.T) {
 	one, more := mix(1), count(0, 1)
 	x := c.mixer(&one)
 	c.load(do(more))
-	tr := t.Trace("spins", func(r *reprise.Recorder) error {
+	tr := t.Trace("spins", func(r *reprise.Recorder) {
 		// The prefetcher stays in a loop with a condition while the loop's programs run.
 		once := reprise.Cond{Buffer: c.counters, Is: cq.Less, Value: 1}
-		return r.Loop(3, func() error {
+		r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.While(once, 2, func() error { return errors.Join(r.Run(c.adder(&more)), r.Run(spin)) }))
 		})
 	})

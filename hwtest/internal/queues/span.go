@@ -28,30 +28,28 @@ func newRelay(t *rig.T) *relay {
 	return r
 }
 
-func spans(t *rig.T, name string, record func(rs []*reprise.Recorder) error) *reprise.Trace {
-	q := t.Both()
-	return t.Hold(captureOver(t, name, q[0], q[1], record))
+// spans captures a trace over both queues, whose Recorders record gets.
+func spans(t *rig.T, name string, record func(a, b *reprise.Recorder)) *reprise.Trace {
+	q := t.Both()[1]
+	return t.Trace(name, func(r *reprise.Recorder) { record(r, r.On(q)) }, q)
 }
 
-// captureOver captures a trace over q and o, whose Recorders record gets in that order.
-func captureOver(t *rig.T, name string, q, o *reprise.Queue, record func(rs []*reprise.Recorder) error) (*reprise.Trace, error) {
-	return t.On(q).Record(name, func(r *reprise.Recorder) error { return record([]*reprise.Recorder{r, r.On(o)}) }, o)
-}
-
-func (r *relay) record(rs []*reprise.Recorder, rounds int) error {
-	var errs []error
+func (r *relay) record(a, b *reprise.Recorder, rounds int) {
 	for i := range rounds {
 		if i > 0 {
-			errs = append(errs, rs[0].WaitEvent(r.f))
+			a.WaitEvent(r.f)
 		}
-		errs = append(errs, rs[0].Run(r.there), rs[0].Record(r.e), rs[1].WaitEvent(r.e), rs[1].Run(r.back), rs[1].Record(r.f))
+		a.Run(r.there)
+		a.Record(r.e)
+		b.WaitEvent(r.e)
+		b.Run(r.back)
+		b.Record(r.f)
 	}
-	return errors.Join(errs...)
 }
 
 // captured is a trace over both queues that hands data over so many times.
 func (r *relay) captured(name string, rounds int) *reprise.Trace {
-	return spans(r.t, name, func(rs []*reprise.Recorder) error { return r.record(rs, rounds) })
+	return spans(r.t, name, func(a, b *reprise.Recorder) { r.record(a, b, rounds) })
 }
 
 func (r *relay) check(rounds int, what string, args ...any) {
@@ -74,9 +72,15 @@ func spanPartsAtOnce(t *rig.T) {
 	f, on := t.Follow(), rig.SplitRanges()
 	left, right := f.Load("left", 1, on[0]), f.Load("right", 2, on[1])
 	e, g := t.Dev.NewEvent("e"), t.Dev.NewEvent("g")
-	tr := spans(t, "at once", func(rs []*reprise.Recorder) error {
-		return errors.Join(rs[0].Run(left), rs[0].Record(e), rs[1].Run(right), rs[1].Record(g),
-			rs[0].WaitEvent(g), rs[1].WaitEvent(e), rs[0].Run(left), rs[1].Run(right))
+	tr := spans(t, "at once", func(a, b *reprise.Recorder) {
+		a.Run(left)
+		a.Record(e)
+		b.Run(right)
+		b.Record(g)
+		a.WaitEvent(g)
+		b.WaitEvent(e)
+		a.Run(left)
+		b.Run(right)
 	})
 	for range t.Size(20, 4) {
 		t.Replay(tr)
@@ -118,9 +122,13 @@ func spanLooseEdges(t *rig.T) { LooseEdges(t, t.Size(30, 5)) }
 // LooseEdges replays a trace over two queues of which one doesn't wait for the other.
 func LooseEdges(t *rig.T, replays int) {
 	r := newRelay(t)
-	tr := spans(t, "loose", func(rs []*reprise.Recorder) error {
+	tr := spans(t, "loose", func(a, b *reprise.Recorder) {
 		loose := t.Dev.NewEvent("loose")
-		return errors.Join(r.record(rs, 1), rs[0].Record(loose), rs[1].Record(loose), rs[0].Record(loose), rs[1].Record(loose))
+		r.record(a, b, 1)
+		for range 2 {
+			a.Record(loose)
+			b.Record(loose)
+		}
 	})
 	for range replays {
 		t.Replay(tr)
@@ -190,10 +198,7 @@ func spanInPieces(t *rig.T) {
 func spanFromFile(t *rig.T) {
 	r, q := newRelay(t), t.Both()
 	const n = 2
-	tr, err := captureOver(t, "file", q[1], q[0], func(rs []*reprise.Recorder) error {
-		return r.record([]*reprise.Recorder{rs[1], rs[0]}, n)
-	})
-	t.OK(err)
+	tr := t.On(q[1]).Trace("file", func(b *reprise.Recorder) { r.record(b.On(q[0]), b, n) }, q[0])
 	file := t.Save(tr, reprise.WithData())
 	t.Release(tr)
 	before := t.Allocated()

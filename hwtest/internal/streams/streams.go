@@ -530,8 +530,9 @@ func inLoop(t *ends) {
 	x, results := t.scriptWith(at, step{stepPop, 8, 0}, step{stepPush, 8, 1}) // hands the second word on
 	// 8 B, and streamOK, which is 0.
 	popped := reprise.Cond{Buffer: results, Offset: t.WorkerIndex(at) * results.PageSize(), Is: cq.Equal, Value: 8 << 4}
-	tr := t.Trace("loop", func(r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), r.While(popped, 1000, func() error { return r.Run(x) }))
+	tr := t.Trace("loop", func(r *reprise.Recorder) {
+		r.Run(x)
+		r.While(popped, 1000, func() error { return r.Run(x) })
 	})
 	for _, n := range []uint32{3, 0, 5} {
 		t.Replay(tr)
@@ -547,8 +548,8 @@ func inLoop(t *ends) {
 
 func inAbortedLoop(t *ends) {
 	x, _ := t.script(chip.Core{X: 2, Y: 1}, step{stepPush, 8, 1})
-	tr := t.Trace("endless", func(r *reprise.Recorder) error {
-		return r.Loop(rig.ManyTimes, func() error { return r.Run(x) })
+	tr := t.Trace("endless", func(r *reprise.Recorder) {
+		r.Loop(rig.ManyTimes, func() error { return r.Run(x) })
 	})
 	for range 2 {
 		t.Replay(tr)

@@ -120,9 +120,7 @@ func beginAndEnd(t *rig.T) {
 func freedInCapture(t *rig.T) {
 	b := t.L1Buffer(64*t.Grid().Size(), 64)
 	x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), x.Release(t.Ctx), b.Release())
-	})
+	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), x.Release(t.Ctx), b.Release()) }))
 	leavesOthers(t, tr, b)
 }
 
@@ -153,7 +151,7 @@ func tracesSharePool(t *rig.T) {
 	var traces []*reprise.Trace
 	var places []uint32
 	for range 2 {
-		tr := t.Trace("t", func(r *reprise.Recorder) error {
+		tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 			mid, err := pool.NewBuffer(reprise.BufferConfig{Size: pages * page, PageSize: page, Name: "mid"})
 			if err != nil {
 				return err
@@ -162,7 +160,7 @@ func tracesSharePool(t *rig.T) {
 			return errors.Join(
 				first.SetBuffer(mid, reprise.Arg{Kernel: "copy", Index: 1}), r.Run(first),
 				second.SetBuffer(mid, reprise.Arg{Kernel: "copy", Index: 0}), r.Run(second), mid.Release())
-		})
+		}))
 		traces = append(traces, tr)
 	}
 	t.Free(pool)
@@ -180,12 +178,11 @@ func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 
 func ParamRounds(t *rig.T, n, rounds int) {
 	f := t.Follow()
 	x := f.Load("x", 5)
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		var errs []error
+	tr := t.Trace("t", func(r *reprise.Recorder) {
 		for range n {
-			errs = append(errs, r.Run(x), r.Param("number", rig.MixNumber))
+			r.Run(x)
+			r.Param("number", rig.MixNumber)
 		}
-		return errors.Join(errs...)
 	})
 	values := []uint32{5, 5, 1000, 7, 7, 1 << 31, 5}
 	for i := range rounds {
@@ -208,12 +205,11 @@ func paramOfCores(t *rig.T) {
 	prog := t.MixProgram("x", t.Grid(), b, 0, 0)
 	prog.Kernels[0].Args = rig.Args(b.Addr(), 0)
 	x := t.Load(prog)
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		errs := []error{r.Run(x)}
+	tr := t.Trace("t", func(r *reprise.Recorder) {
+		r.Run(x)
 		for c := range t.Grid().Cores() {
-			errs = append(errs, r.Param(c.String(), reprise.Arg{Kernel: "mix", Index: 1, Cores: []chip.Range{{Start: c, End: c}}}))
+			r.Param(c.String(), reprise.Arg{Kernel: "mix", Index: 1, Cores: []chip.Range{c.Range()}})
 		}
-		return errors.Join(errs...)
 	})
 	value := make([]uint32, t.Grid().Size())
 	words := make([]uint32, t.Grid().Size())
@@ -239,12 +235,11 @@ func paramOfMany(t *rig.T) {
 		Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.TRISC0, Cores: []chip.Range{t.Grid()}, Common: []uint32{0},
 		Args: rig.Args(append([]uint32{b.Addr(), n}, make([]uint32, n)...)...),
 	}, b))
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		err := r.Run(x)
+	tr := t.Trace("t", func(r *reprise.Recorder) {
+		r.Run(x)
 		for i := range n {
-			err = errors.Join(err, r.Param(fmt.Sprint(i), reprise.Arg{Kernel: "store", Index: 2 + i}))
+			r.Param(fmt.Sprint(i), reprise.Arg{Kernel: "store", Index: 2 + i})
 		}
-		return err
 	})
 	value := make([]uint32, n)
 	for round := range 3 {
@@ -267,9 +262,10 @@ func ParamBuffers(t *rig.T) {
 	}
 	room := t.PerWorker(page)
 	x := t.Load(t.CopyProgram("copy", chip.NCRISC, chip.Core{}, bufs[0], bufs[1], room))
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), r.ParamBuffer("from", bufs[0], reprise.Arg{Kernel: "copy"}),
-			r.ParamBuffer("to", bufs[1], reprise.Arg{Kernel: "copy", Index: 1}))
+	tr := t.Trace("t", func(r *reprise.Recorder) {
+		r.Run(x)
+		r.ParamBuffer("from", bufs[0], reprise.Arg{Kernel: "copy"})
+		r.ParamBuffer("to", bufs[1], reprise.Arg{Kernel: "copy", Index: 1})
 	})
 	holds := make([][]byte, len(bufs))
 	for i, b := range bufs {
@@ -293,8 +289,9 @@ func ParamBuffers(t *rig.T) {
 func paramAllocates(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", 5)
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), r.Param("number", rig.MixNumber))
+	tr := t.Trace("t", func(r *reprise.Recorder) {
+		r.Run(x)
+		r.Param("number", rig.MixNumber)
 	})
 	v := uint32(5)
 	replay := func() {

@@ -2,7 +2,6 @@ package traces
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
@@ -139,8 +138,9 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 	b := t.BufferOf(conf)
 	p, numbers := memory.Numbers(t, b)
 	x := t.Load(p)
-	tr := t.Trace("sharded", func(r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), r.ParamBuffer("to", b, reprise.Arg{Kernel: "store"}))
+	tr := t.Trace("sharded", func(r *reprise.Recorder) {
+		r.Run(x)
+		r.ParamBuffer("to", b, reprise.Arg{Kernel: "store"})
 	})
 	data := t.Fill(b, 5)
 	file := t.Save(tr, reprise.WithData())
@@ -185,8 +185,9 @@ func partsFromFile(t *rig.T) {
 	out, err := whole.Sub(20*page, page)
 	t.OK(err)
 	x := t.Load(t.AddProgram("add", chip.Core{}, in, out, 5))
-	tr := t.Trace("parts", func(r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), r.ParamBuffer("in", in, reprise.Arg{Kernel: "reader", Index: 0}))
+	tr := t.Trace("parts", func(r *reprise.Recorder) {
+		r.Run(x)
+		r.ParamBuffer("in", in, reprise.Arg{Kernel: "reader", Index: 0})
 	})
 	was := t.Fill(whole, 1)
 	t.Replay(tr)
