@@ -248,11 +248,7 @@ func (t *T) Allocated() Memory {
 func (t *T) BufferOf(c reprise.BufferConfig) *reprise.Buffer {
 	b, err := t.Dev.NewBuffer(c)
 	t.OK(err)
-	t.Cleanup(func() {
-		if err := b.Release(); err != nil && !errors.Is(err, reprise.ErrReleased) {
-			t.Error(err)
-		}
-	})
+	t.Closing(func(context.Context) error { return b.Release() })
 	return b
 }
 

@@ -69,25 +69,26 @@ func (t *T) Hangs(p *reprise.Program) *dispatch.HangError {
 }
 
 // WorksAgain opens the device anew and uses it.
-func (t *T) WorksAgain() {
-	u := t.Full()
-	f := u.Follow()
+func (t *T) WorksAgain() { t.Full().Works("after the next open") }
+
+// Works uses the device.
+func (t *T) Works(when string) {
+	f := t.Follow()
 	f.Start(f.Load("again", 4))
-	f.Check("after the next open")
+	f.Check("%s", when)
 }
 
-// Spin is a program that waits on one core until the first word of a buffer, which is cleared, has
-// a value.
-func (t *T) Spin(b *reprise.Buffer, p chip.Processor, on chip.Core) *reprise.Program {
+// Spin is a program that waits until EndSpin writes to a buffer of words for each worker.
+func (t *T) Spin(b *reprise.Buffer, p chip.Processor, on chip.Range) *reprise.Program {
 	t.Clear(b)
 	return OneKernel(reprise.Kernel{
-		Name: "spin", Image: t.Kernel(kernels.Spin), Processor: p, Cores: []chip.Range{on.Range()}, Args: Args(b.Addr(), spinEnd),
+		Name: "spin", Image: t.Kernel(kernels.Spin), Processor: p, Cores: []chip.Range{on}, Args: Args(b.Addr(), spinEnd),
 	}, b)
 }
 
 const spinEnd = 0x12345678
 
-// EndSpin writes the word that ends the program of Spin, to a buffer of words for each worker.
+// EndSpin ends the program of Spin.
 func (t *T) EndSpin(b *reprise.Buffer) {
 	t.Write(b, Repeated(b.Size(), spinEnd))
 }

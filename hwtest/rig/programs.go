@@ -104,11 +104,9 @@ func AddCircularBuffer(t *T, p *reprise.Program, index, size, pages int) {
 
 // Spinning starts a program that runs until release is called, which another queue has to do.
 func (t *T) Spinning(q *reprise.Queue, on chip.Range) (release func(*reprise.Queue)) {
-	word := t.PerWorker(16)
-	t.On(q).Start(t.Load(OneKernel(reprise.Kernel{
-		Name: "spin", Image: t.Kernel(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{on}, Args: Args(word.Addr(), 1),
-	}, word)))
-	return func(by *reprise.Queue) { t.On(by).Write(word, Repeated(word.Size(), 1)) }
+	word, u := t.PerWorker(16), t.On(q)
+	u.Start(u.Load(u.Spin(word, chip.BRISC, on)))
+	return func(by *reprise.Queue) { t.On(by).EndSpin(word) }
 }
 
 // AddProgram adds a number to each word of pages of 64 B, on one core.
@@ -172,11 +170,6 @@ func (t *T) FinishBoth() {
 func (t *T) Follows(second, first *reprise.Queue, e *reprise.Event) {
 	t.OK(first.Record(t.Ctx, e))
 	t.OK(second.WaitEvent(t.Ctx, e))
-}
-
-// CaptureOn is Capture for another queue.
-func (t *T) CaptureOn(q *reprise.Queue, name string, xs ...*reprise.Executable) *reprise.Trace {
-	return t.On(q).Capture(name, xs...)
 }
 
 // MixProgram mixes a number into a word of some cores; its kernels have at least size bytes.
@@ -281,6 +274,14 @@ func (f *Mix) LoadLong(name string, number uint32, size int, on ...chip.Range) *
 	x := f.T.Load(f.T.MixProgram(name, f.on(on), f.Buffer, number, size))
 	f.does[x] = []mixing{{number, f.on(on)}}
 	return x
+}
+
+// LoadSizes loads mix programs with numbers from first on, and kernels of given lengths.
+func (f *Mix) LoadSizes(first uint32, sizes []int, on ...chip.Range) (xs []*reprise.Executable) {
+	for i, n := range sizes {
+		xs = append(xs, f.LoadLong(fmt.Sprint("size ", n), first+uint32(i), n&^15, on...))
+	}
+	return xs
 }
 
 // Run is what a run of the mix program with a number does, on some cores or on all.

@@ -108,15 +108,23 @@ func (b *Shared) discard(t TB) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience(b.Device))
 	defer cancel()
-	kd, err := kmd.Open(ctx, b.Device.Open())
-	if err == nil {
-		err = errors.Join(kd.Alive(), kd.Close())
-	}
+	_, err := Probe(ctx, b.Device)
 	if err == nil {
 		return
 	}
 	_, reset := kmd.Reset(ctx, b.Device.Open(), kmd.ResetConfig{Mode: kmd.ResetASIC})
 	t.Logf("reset after a failure, as %v: %v", err, reset)
+}
+
+// Probe opens a device and reads a register: one that reads as all ones can be opened too.
+func Probe(ctx context.Context, d *target.Device) (chip.Arch, error) {
+	ctx, cancel := context.WithTimeout(ctx, Patience(d))
+	defer cancel()
+	kd, err := kmd.Open(ctx, d.Open())
+	if err != nil {
+		return 0, err
+	}
+	return kd.Arch(), errors.Join(kd.Alive(), kd.Close())
 }
 
 // use opens the device at the level if it isn't open.
@@ -270,17 +278,22 @@ func (t *T) OK(errs ...error) {
 	t.Fatal(err)
 }
 
+// Ends calls a function with the end of the case, whose error fails a case that hasn't failed.
+func (t *T) Ends(fn func() error) {
+	t.Cleanup(func() {
+		if err := fn(); err != nil && !t.Failed() {
+			t.Errorf("at the end: %v", err)
+		}
+	})
+}
+
 // Queues opens the device up to its command queues for the length of a case.
 func (t *T) Queues(o dispatch.Options) *T {
 	if o.HangTimeout == 0 {
 		o.HangTimeout = t.Patience()
 	}
 	u, end := t.queues(o)
-	t.Cleanup(func() {
-		if err := end(); err != nil && !t.Failed() {
-			t.Errorf("close: %v", err)
-		}
-	})
+	t.Ends(end)
 	return u
 }
 
@@ -303,11 +316,7 @@ func (t *T) Full(opts ...reprise.Option) *T {
 		t.Fatalf("the case shares a device with others, and opens another one: a case that does has LevelOwn")
 	}
 	u := t.Unclosed(t.Device.Open(), append([]reprise.Option{reprise.WithHangTimeout(t.Patience())}, opts...)...)
-	t.Cleanup(func() {
-		if err := u.Dev.Close(context.WithoutCancel(t.Context())); err != nil && !t.Failed() {
-			t.Errorf("close: %v", err)
-		}
-	})
+	t.Ends(func() error { return u.Dev.Close(context.WithoutCancel(t.Context())) })
 	return u
 }
 

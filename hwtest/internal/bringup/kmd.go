@@ -132,11 +132,7 @@ func allOnes(t *rig.T) {
 func window(t *rig.T, size uint64, caching kmd.Caching) *kmd.Window {
 	w, err := t.KMD.OpenWindow(size, caching)
 	t.OK(err)
-	t.Cleanup(func() {
-		if err := errors.Join(w.Err(), w.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Ends(func() error { return errors.Join(w.Err(), w.Close()) })
 	return w
 }
 

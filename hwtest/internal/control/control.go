@@ -735,7 +735,7 @@ func recoverInLoop(t *rig.T) {
 	t = t.Short()
 	c := newControl(t)
 	word := t.PerWorker(16)
-	spin := t.Load(t.Spin(word, chip.BRISC, chip.Core{X: 1, Y: 1}))
+	spin := t.Load(t.Spin(word, chip.BRISC, chip.Single(1, 1)))
 	one, more := mix(1), count(0, 1)
 	x := c.mixer(&one)
 	c.load(do(more))

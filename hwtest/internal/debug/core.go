@@ -41,11 +41,7 @@ func counting(t *rig.T, tile *core.Tile, p chip.Processor) (at uint32) {
 		0xFF9FF06F, // j .-8
 	)
 	startsAt(t, tile, p, at)
-	t.Cleanup(func() {
-		if err := t.KMD.Write32(tile.XY(), uint64(t.Params.SoftReset), t.Params.ResetAll); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Ends(func() error { return t.KMD.Write32(tile.XY(), uint64(t.Params.SoftReset), t.Params.ResetAll) })
 	release(t, tile, p, code)
 	return at
 }
@@ -175,7 +171,7 @@ func stuckStack(t *rig.T, p chip.Processor) {
 	u := t.Short()
 	at := chip.Core{X: 2, Y: 3}
 	word := u.PerWorker(16)
-	h := hung(u, func() *reprise.Program { return u.Spin(word, p, at) })
+	h := hung(u, func() *reprise.Program { return u.Spin(word, p, at.Range()) })
 	if strings.Contains(h.Dump.StacksNote, "no debug interface") {
 		if len(h.Dump.Stacks) != 0 || !strings.Contains(h.Detail(), h.Dump.StacksNote) {
 			t.Errorf("%d stacks, and the report:\n%s", len(h.Dump.Stacks), h.Detail())
@@ -206,11 +202,7 @@ func stuckStack(t *rig.T, p chip.Processor) {
 func stuckEverywhere(t *rig.T) {
 	u := t.Short()
 	word := u.PerWorker(16)
-	h := hung(u, func() *reprise.Program {
-		p := u.Spin(word, chip.BRISC, chip.Core{})
-		p.Kernels[0].Cores = []chip.Range{u.Grid()}
-		return p
-	})
+	h := hung(u, func() *reprise.Program { return u.Spin(word, chip.BRISC, u.Grid()) })
 	if h.Dump.Stacks == nil {
 		_ = u.Dev.Close(t.Context())
 		t.Skip("call stacks: " + h.Dump.StacksNote)

@@ -24,7 +24,7 @@ func killedProcess(t *rig.T) {
 		t.Skip(err)
 	}
 	t.OK(err)
-	t.Cleanup(func() { t.OK(end()) })
+	t.Ends(end)
 	u := *t
 	u.Device = d
 	needsCleanup(&u)

@@ -172,10 +172,7 @@ func LongCommands(t *rig.T) {
 // ConfigRing starts programs of changing size.
 func ConfigRing(t *rig.T, runs int) {
 	f := t.Follow()
-	var xs []*reprise.Executable
-	for i, n := range []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000, 64, 35_000} {
-		xs = append(xs, f.LoadLong(fmt.Sprintf("size %d", n), uint32(i+1), n&^15))
-	}
+	xs := f.LoadSizes(1, []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000, 64, 35_000})
 	for i := range runs {
 		k := i * 7 % len(xs)
 		if i%5 == 0 {

@@ -77,11 +77,7 @@ func InTurn(t *rig.T, n, turns int) {
 
 func sizesInTurn(t *rig.T) {
 	f, e := t.Follow(), t.Dev.NewEvent("turn")
-	on := chip.Grid(3, 3)
-	var xs []*reprise.Executable
-	for i, n := range []int{0, 40_000, 1000, 30_000, 60_000, 5000} {
-		xs = append(xs, f.LoadLong(fmt.Sprintf("size %d", n), uint32(i+1), n&^15, on))
-	}
+	xs := f.LoadSizes(1, []int{0, 40_000, 1000, 30_000, 60_000, 5000}, chip.Grid(3, 3))
 	for turn := range t.Size(60, 12) {
 		q, last := t.Both()[turn%2], t.Both()[(turn+1)%2]
 		t.Follows(q, last, e)
@@ -174,7 +170,7 @@ func transfersBeside(t *rig.T) {
 func goroutinesOnBoth(t *rig.T) {
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("turn")
 	x := f.Load("x", 5, chip.Grid(3, 3))
-	trs := [2]*reprise.Trace{t.Capture("t0", x), t.CaptureOn(q[1], "t1", x)}
+	trs := [2]*reprise.Trace{t.Capture("t0", x), t.On(q[1]).Capture("t1", x)}
 	var bufs [4]*reprise.Buffer
 	for i := range bufs {
 		bufs[i] = t.DRAMBuffer(64*50, 64)
@@ -239,9 +235,7 @@ func splitRuns(t *rig.T) {
 	var trs [2]*reprise.Trace
 	sizes := []int{0, 30_000, 1000, 60_000}
 	for i := range 2 {
-		for k, size := range sizes {
-			xs[i] = append(xs[i], f.LoadLong(fmt.Sprint(k), uint32(10*i+k), size&^15, on[i]))
-		}
+		xs[i] = f.LoadSizes(uint32(10*i), sizes, on[i])
 		trs[i] = f.On(q[i]).Capture(fmt.Sprint(i), xs[i][2], xs[i][0], xs[i][1])
 	}
 	n := t.Size(40, 8)
@@ -294,7 +288,7 @@ func splitAcross(t *rig.T) {
 	there, back := t.Dev.NewEvent("there"), t.Dev.NewEvent("back")
 	a, b := t.DRAMBuffer(64*8, 64), t.DRAMBuffer(64*8, 64)
 	xs := [2]*reprise.Executable{t.Load(t.AddProgram("there", on[0].End, a, b, 1)), t.Load(t.AddProgram("back", on[1].Start, b, a, 2))}
-	tr := t.CaptureOn(q[1], "back", xs[1])
+	tr := t.On(q[1]).Capture("back", xs[1])
 	t.Clear(a)
 	n := t.Size(30, 8)
 	for i := range n {

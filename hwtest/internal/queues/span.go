@@ -97,7 +97,7 @@ func spanAmongOthers(t *rig.T) {
 	r, q := newRelay(t), t.Both()
 	both := r.captured("both", 2)
 	once := r.captured("once", 1)
-	back := t.CaptureOn(q[1], "back", r.back)
+	back := t.On(q[1]).Capture("back", r.back)
 	rounds := 0
 	for i := range t.Size(20, 6) {
 		t.Replay(both)

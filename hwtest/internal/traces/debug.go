@@ -26,10 +26,7 @@ func debugCases() (cs rig.Table) {
 }
 
 func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
-	var xs []*reprise.Executable
-	for i, size := range []int{0, 30_000, 4000} {
-		xs = append(xs, f.LoadLong(fmt.Sprint(size), uint32(i+1), size&^15))
-	}
+	xs := f.LoadSizes(1, []int{0, 30_000, 4000})
 	tr = t.Trace("sequence", func(r *reprise.Recorder) {
 		for i := range n {
 			r.Run(xs[i%3])
@@ -62,7 +59,7 @@ func timesOfPrograms(t *rig.T) {
 		t.Fatalf("%d times of %d programs", len(times), n)
 	}
 	for i, s := range times {
-		if s.Start >= s.End || i > 0 && s.Start != times[i-1].End || s.Name != []string{"0", "30000", "4000"}[i%3] || s.Queue != 0 {
+		if s.Start >= s.End || i > 0 && s.Start != times[i-1].End || s.Name != fmt.Sprint("size ", []int{0, 30_000, 4000}[i%3]) || s.Queue != 0 {
 			t.Errorf("program %d: %+v after %+v", i, s, times[max(i-1, 0)])
 		}
 	}
@@ -171,7 +168,7 @@ func bisectHang(t *rig.T) {
 	u := t.Short()
 	b := u.PerWorker(16)
 	f := u.Follow()
-	x, stuck := f.Load("x", 5), u.Load(u.Spin(b, chip.BRISC, chip.Core{X: 1, Y: 1}))
+	x, stuck := f.Load("x", 5), u.Load(u.Spin(b, chip.BRISC, chip.Single(1, 1)))
 	tr := u.Capture("t", x, x, stuck, x)
 	prepare := func(v uint32) func(int) error {
 		return func(int) error {

@@ -29,11 +29,7 @@ func fileCases() (cs rig.Table) {
 // saved saves a trace of programs with their words, and releases everything.
 func saved(t *rig.T, n int) ([]byte, *rig.Mix) {
 	f := t.Follow()
-	sizes := []int{0, 40_000, 1000, 30_000, 64, 20_000}
-	var xs []*reprise.Executable
-	for i := range min(n, len(sizes)) {
-		xs = append(xs, f.LoadLong(fmt.Sprintf("mix %d", i), uint32(i+1), sizes[i]&^15))
-	}
+	xs := f.LoadSizes(1, []int{0, 40_000, 1000, 30_000, 64, 20_000}[:min(n, 6)])
 	var seq []*reprise.Executable
 	for i := range n {
 		seq = append(seq, xs[i%len(xs)])

@@ -107,10 +107,8 @@ func hundredsOfReplays(t *rig.T) {
 
 func mixedSizes(t *rig.T) {
 	f := t.Follow()
-	var xs, seq []*reprise.Executable
-	for i, n := range []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000} {
-		xs = append(xs, f.LoadLong(fmt.Sprint(n), uint32(i+1), n&^15))
-	}
+	xs := f.LoadSizes(1, []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000})
+	var seq []*reprise.Executable
 	for i := range t.Size(120, 20) {
 		seq = append(seq, xs[i*i%len(xs)])
 	}
