@@ -10,6 +10,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -142,10 +143,23 @@ func (cs *Table) Add(name, protects string, run func(*T)) *Case {
 	return &(*cs)[len(*cs)-1]
 }
 
-// Each appends a case for each value, which its name has, and returns these cases.
+// parts are the elements of an array, or another value itself.
+func parts(v any) (all []any) {
+	r := reflect.ValueOf(v)
+	if r.Kind() != reflect.Array {
+		return []any{v}
+	}
+	for i := range r.Len() {
+		all = append(all, r.Index(i).Interface())
+	}
+	return all
+}
+
+// Each appends a case for each value, which its name has, and returns these cases. The name has an
+// array element by element.
 func Each[V any](cs *Table, name, protects string, run func(*T, V), values ...V) Table {
 	for _, v := range values {
-		cs.Add(fmt.Sprintf(name, v), protects, func(t *T) { run(t, v) })
+		cs.Add(fmt.Sprintf(name, parts(v)...), protects, func(t *T) { run(t, v) })
 	}
 	return (*cs)[len(*cs)-len(values):]
 }
@@ -154,7 +168,7 @@ func Each[V any](cs *Table, name, protects string, run func(*T, V), values ...V)
 func Pairs[A, B any](cs *Table, name, protects string, run func(*T, A, B), as []A, bs []B) {
 	for _, a := range as {
 		for _, b := range bs {
-			cs.Add(fmt.Sprintf(name, a, b), protects, func(t *T) { run(t, a, b) })
+			cs.Add(fmt.Sprintf(name, append(parts(a), parts(b)...)...), protects, func(t *T) { run(t, a, b) })
 		}
 	}
 }

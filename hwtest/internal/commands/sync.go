@@ -34,18 +34,10 @@ func syncCases() (cs rig.Table) {
 				map[bool]string{true: "the subordinate", false: "the dispatcher"}[sub]), "a unicast go signal reaches exactly the tiles of the table that it names", func(t *rig.T) { GoUnicast(t, n, sub) })
 		}
 	}
-	for _, g := range []struct{ start, want uint32 }{
-		{0, 1}, {0x1FFF0, 0x1FFFF}, {0x1FFFC, 0x20003}, {0xFFFF, 0x10000}, {0x10000, 0x1FFFF},
-	} {
-		cs.Add(fmt.Sprintf("WAIT stream from %#x to %#x", g.start, g.want), "the dispatcher compares completion counts modulo 2^17",
-			func(t *rig.T) { waitStream(t, g.start, g.want) })
-	}
-	for _, g := range []struct{ start, want uint32 }{
-		{0, 1}, {0xFFFFFFF0, 5}, {0x7FFFFFFF, 0x80000000}, {0x80000000, 0xFFFFFFFF},
-	} {
-		cs.Add(fmt.Sprintf("WAIT memory from %#x to %#x", g.start, g.want), "the dispatcher compares words of memory modulo 2^32",
-			func(t *rig.T) { waitMemory(t, g.start, g.want) })
-	}
+	rig.Each(&cs, "WAIT stream from %#x to %#x", "the dispatcher compares completion counts modulo 2^17", waitStream,
+		[][2]uint32{{0, 1}, {0x1FFF0, 0x1FFFF}, {0x1FFFC, 0x20003}, {0xFFFF, 0x10000}, {0x10000, 0x1FFFF}}...)
+	rig.Each(&cs, "WAIT memory from %#x to %#x", "the dispatcher compares words of memory modulo 2^32", waitMemory,
+		[][2]uint32{{0, 1}, {0xFFFFFFF0, 5}, {0x7FFFFFFF, 0x80000000}, {0x80000000, 0xFFFFFFFF}}...)
 	rig.Each(&cs, "NOTIFY_SUBORDINATE mask %#x", "each bit of the mask counts up its sub-device's word", notifyMask, 1, 2, 0x80, 0xFF)
 	return cs
 }
@@ -87,7 +79,8 @@ func shown(t *rig.T) uint32 {
 	return t.Load32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch, chip.SpaceAvailable)))
 }
 
-func waitStream(t *rig.T, start, want uint32) {
+func waitStream(t *rig.T, counts [2]uint32) {
+	start, want := counts[0], counts[1]
 	c := t.Grid().Start
 	s := t.Params.Stream.FirstDispatch
 	update := uint64(t.Params.Stream.Reg(s, chip.SpaceAvailableUpdate))
@@ -110,7 +103,8 @@ func waitStream(t *rig.T, start, want uint32) {
 	streamAt(t, 0)
 }
 
-func waitMemory(t *rig.T, start, want uint32) {
+func waitMemory(t *rig.T, words [2]uint32) {
+	start, want := words[0], words[1]
 	c, d := t.Grid().Start, t.DispatchCore()
 	word := func(v uint32) []byte { return rig.AppendWord(nil, v) }
 	t.Poke(d, rig.Free, word(start))

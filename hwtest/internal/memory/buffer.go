@@ -24,10 +24,8 @@ func Cases() (cs rig.Table) {
 					func(t *rig.T) { WriteRead(t, k, size, pages) })
 			}
 		}
-		for _, size := range []int{16, 100, 2048, 70_000} {
-			cs.Add(fmt.Sprintf("%v part of pages of %d", k, size), "writing or reading a range of pages touches exactly that range",
-				func(t *rig.T) { Partial(t, k, size) })
-		}
+		rig.Pairs(&cs, "%v part of pages of %d", "writing or reading a range of pages touches exactly that range", Partial,
+			[]allocator.Kind{k}, []int{16, 100, 2048, 70_000})
 	}
 	cs.Add("several MiB", "transfers much larger than the queue's rings come through whole", severalMiB)
 	cs.Add("outside of the buffer", "transfers beyond a buffer are a *TransferError", transferErrors)

@@ -18,7 +18,7 @@ import (
 func Differential() (cs rig.Table) {
 	const same = "two devices of one architecture do the same with the same commands, to the last byte of memory, records and counters"
 	for seed := range uint64(12) {
-		cs.Add(fmt.Sprintf("random commands %d", seed), same, func(t *rig.T) { randomCommands(t, seed) })
+		rig.Each(&cs, "random commands %d", same, randomCommands, seed)
 	}
 	long := cs.Add("hundreds of random streams", same, func(t *rig.T) {
 		for seed := range uint64(t.Size(300, 40)) {

@@ -13,27 +13,18 @@ import (
 // Cases are the cases of layer programs.
 func Cases() (cs rig.Table) {
 	rig.Each(&cs, "%v alone", "each processor runs a kernel while the others rest", alone, rig.Processors()...)
-	for _, a := range []struct{ unique, common int }{{3, 0}, {4, 0}, {5, 1}, {3, 338}, {341, 0}, {340, 1}, {339, 2}, {170, 171}, {64, 64}} {
-		for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1} {
-			cs.Add(fmt.Sprintf("%d unique and %d common arguments on %v", a.unique, a.common, p), "every core gets its own unique arguments and all get the common ones",
-				func(t *rig.T) { Arguments(t, p, a.unique, a.common) })
-		}
-	}
+	rig.Pairs(&cs, "%d unique and %d common arguments on %v", "every core gets its own unique arguments and all get the common ones",
+		func(t *rig.T, n [2]int, p chip.Processor) { Arguments(t, p, n[0], n[1]) },
+		[][2]int{{3, 0}, {4, 0}, {5, 1}, {3, 338}, {341, 0}, {340, 1}, {339, 2}, {170, 171}, {64, 64}}, []chip.Processor{chip.BRISC, chip.TRISC1})
 	rig.Each(&cs, "%d common arguments alone", "a kernel may have common arguments only", CommonOnly, 2, 3, 4, 5, 16, 340, 341)
-	for _, a := range []struct{ unique, common int }{{342, 0}, {0, 342}, {341, 1}, {1, 341}, {10000, 0}} {
-		cs.Add(fmt.Sprintf("%d unique and %d common arguments are refused", a.unique, a.common), "more arguments than fit are a *ProgramError that names the kernel",
-			func(t *rig.T) { tooManyArguments(t, a.unique, a.common) })
-	}
+	rig.Each(&cs, "%d unique and %d common arguments are refused", "more arguments than fit are a *ProgramError that names the kernel",
+		tooManyArguments, [][2]int{{342, 0}, {0, 342}, {341, 1}, {1, 341}, {10000, 0}}...)
 	for _, s := range coreSets() {
 		cs.Add("cores: "+s.name, "a program runs on exactly its cores, whatever shape they make", func(t *rig.T) { irregular(t, s) })
 	}
-	for _, g := range []struct{ page, pages, depth int }{{64, 1, 1}, {64, 40, 2}, {1024, 33, 3}, {4096, 12, 8}, {2048, 100, 16},
-		{16384, 5, 2}} {
-		for _, p := range []chip.Processor{chip.TRISC0, chip.TRISC2} {
-			cs.Add(fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth), "circular buffers hand on pages in order, whatever their depth",
-				func(t *rig.T) { KernelChain(t, []chip.Processor{p}, g.page, g.pages, g.depth) })
-		}
-	}
+	rig.Pairs(&cs, "pipeline over %[4]v, %[1]d pages of %[2]d, %[3]d deep", "circular buffers hand on pages in order, whatever their depth",
+		func(t *rig.T, n [3]int, p chip.Processor) { KernelChain(t, []chip.Processor{p}, n[1], n[0], n[2]) },
+		[][3]int{{1, 64, 1}, {40, 64, 2}, {33, 1024, 3}, {12, 4096, 8}, {100, 2048, 16}, {5, 16384, 2}}, []chip.Processor{chip.TRISC0, chip.TRISC2})
 	rig.Each(&cs, "kernel multicast of %d bytes", "a kernel's multicast reaches all cores before its semaphore does",
 		KernelMulticast, 16, 1024, 8192, 60000)
 	rig.Each(&cs, "ping-pong of %d turns", "semaphores carry turns between the farthest cores", PingPong, 1, 2, 100)
@@ -241,9 +232,9 @@ func CommonOnly(t *rig.T, n int) {
 	}
 }
 
-func tooManyArguments(t *rig.T, unique, common int) {
+func tooManyArguments(t *rig.T, n [2]int) {
 	k := argsKernel(t, chip.BRISC)
-	k.Common, k.Args = make([]uint32, common), rig.Args(make([]uint32, unique)...)
+	k.Common, k.Args = make([]uint32, n[1]), rig.Args(make([]uint32, n[0])...)
 	wantProgramError(t, rig.OneKernel(k))
 }
 

@@ -97,16 +97,16 @@ func (p pipe) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
 		return out
 	}
 	readQueue := 0
-	if p.c.TransferQueue {
+	if p.TransferQueue {
 		readQueue = 1
 	}
 	writes, reads := pick(1, "write"), pick(readQueue, "read")
 	firsts, lasts := pick(0, "run", "first"), pick(0, "run", "last")
-	if !p.c.TransferQueue {
+	if !p.TransferQueue {
 		lasts = nil
 	}
 	body := pick(0, "run", "take", "add", "out", "back")
-	if p.c.Trace {
+	if p.Trace {
 		body = pick(0, "replay")
 	}
 	for what, s := range map[string][]observe.Span{"writes": writes, "reads": reads, "first programs": firsts, "last programs": lasts} {
@@ -202,11 +202,8 @@ func soak(t *rig.T, n int) {
 	device := u.Allocated()
 	start := time.Now()
 	for done := 0; done < n; {
-		k, i := min(round, n-done), 0
-		for out, err := range line.Run(u.Ctx, delayed(k)) {
-			u.OK(err)
-			pipeOutput(u, i, 1, out)
-			i++
+		k := min(round, n-done)
+		for range outputs(u, line, 1, delayed(k)) {
 		}
 		done += k
 		if u.Failed() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -13,47 +14,46 @@ import (
 	"github.com/reprise-tt/reprise/pipeline"
 )
 
-type pipe struct {
-	name string
-	c    pipeline.Config
-}
+type pipe struct{ pipeline.Config }
 
 func pipeBuffer(k allocator.Kind, name string) *reprise.BufferConfig {
 	return &reprise.BufferConfig{Kind: k, Size: wayPages * wayPage, PageSize: wayPage, Name: name}
 }
 
-func pipes() []pipe {
-	dram, l1 := pipeBuffer(allocator.DRAM, "in"), pipeBuffer(allocator.L1, "l1 in")
-	out := []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out")}
-	const scratch = 1 << 17
-	return []pipe{
-		{"one queue, L1", pipeline.Config{L1Input: l1}},
-		{"one queue, DRAM", pipeline.Config{Input: dram}},
-		{"one queue, DRAM and L1", pipeline.Config{Input: dram, L1Input: l1}},
-		{"two queues", pipeline.Config{Queues: 2, Input: dram, L1Input: l1}},
-		{"two queues, DRAM", pipeline.Config{Queues: 2, Input: dram}},
-		{"trace, L1", pipeline.Config{Trace: true, L1Input: l1}},
-		{"trace, DRAM", pipeline.Config{Trace: true, Input: dram}},
-		{"trace, DRAM and L1", pipeline.Config{Trace: true, Input: dram, L1Input: l1}},
-		{"trace, L1 again", pipeline.Config{Trace: true, L1Input: l1, Scratch: scratch}},
-		{"trace, two queues", pipeline.Config{Trace: true, Queues: 2, Input: dram, L1Input: l1}},
-		{"trace, two queues, DRAM", pipeline.Config{Trace: true, Queues: 2, Input: dram}},
-		{"trace, two queues, L1 again", pipeline.Config{Trace: true, Queues: 2, Input: dram, L1Input: l1, Scratch: scratch}},
-		{"transfer queue", pipeline.Config{Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Outputs: out}},
-		{"transfer queue, DRAM", pipeline.Config{Trace: true, Queues: 2, TransferQueue: true, Input: dram, Outputs: out}},
-		{"transfer queue, L1 again", pipeline.Config{Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Scratch: scratch, Outputs: out}},
-	}
+// pipes are names of pipelines, which say what one has.
+var pipes = []string{
+	"one queue, L1", "one queue, DRAM", "one queue, DRAM and L1", "two queues", "two queues, DRAM",
+	"trace, L1", "trace, DRAM", "trace, DRAM and L1", "trace, L1 again",
+	"trace, two queues", "trace, two queues, DRAM", "trace, two queues, L1 again",
+	"transfer queue", "transfer queue, DRAM", "transfer queue, L1 again",
 }
 
+// pipeOf makes a pipeline of its name. With two queues there is always an input in DRAM.
 func pipeOf(name string) pipe {
-	all := pipes()
-	return all[slices.IndexFunc(all, func(p pipe) bool { return p.name == name })]
+	has := func(what string) bool { return strings.Contains(name, what) }
+	c := pipeline.Config{Name: name, Trace: has("trace") || has("transfer queue"), TransferQueue: has("transfer queue")}
+	if has("two queues") || c.TransferQueue {
+		c.Queues = 2
+	}
+	if c.Queues == 2 || has("DRAM") {
+		c.Input = pipeBuffer(allocator.DRAM, "in")
+	}
+	if !strings.HasSuffix(name, ", DRAM") {
+		c.L1Input = pipeBuffer(allocator.L1, "l1 in")
+	}
+	if has("again") {
+		c.Scratch = 1 << 17
+	}
+	if c.TransferQueue {
+		c.Outputs = []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out")}
+	}
+	return pipe{c}
 }
 
 // Pipelines are the cases of layer pipeline.
 func Pipelines() (cs rig.Table) {
-	for _, p := range pipes() {
-		cs.Add(p.name, "each input gives its output, in order, in every configuration", p.stream)
+	for _, name := range pipes {
+		cs.Add(name, "each input gives its output, in order, in every configuration", pipeOf(name).stream)
 	}
 	for _, name := range []string{"one queue, L1", "trace, two queues", "transfer queue", "transfer queue, DRAM"} {
 		p := pipeOf(name)
@@ -120,8 +120,7 @@ func model(t *rig.T, steps int) pipeline.Model {
 const pipeSteps = 2
 
 func (p pipe) compile(t *rig.T, steps int) *pipeline.Pipeline {
-	p.c.Name = p.name
-	line, err := pipeline.New(t.Dev, p.c, model(t, steps))
+	line, err := pipeline.New(t.Dev, p.Config, model(t, steps))
 	t.OK(err)
 	t.Closing(line.Release)
 	t.OK(line.Compile(t.Ctx, pipeInput(0)))
@@ -150,14 +149,25 @@ func pipeOutput(t *rig.T, i, steps int, out [][]byte) {
 	}
 }
 
-func whole(t *rig.T, line *pipeline.Pipeline, n, steps int) {
-	i := 0
-	for out, err := range line.Run(t.Ctx, pipeInputs(n)) {
-		t.OK(err)
-		pipeOutput(t, i, steps, out)
-		i++
+// outputs checks the outputs of a run, and gives each with its number, from 1 on.
+func outputs(t *rig.T, line *pipeline.Pipeline, steps int, in iter.Seq[[]byte]) iter.Seq2[int, [][]byte] {
+	return func(yield func(int, [][]byte) bool) {
+		n := 0
+		for out, err := range line.Run(t.Ctx, in) {
+			t.OK(err)
+			pipeOutput(t, n, steps, out)
+			if n++; !yield(n, out) {
+				return
+			}
+		}
 	}
-	rig.Equal(t, i, n, "outputs")
+}
+
+func whole(t *rig.T, line *pipeline.Pipeline, n, steps int) {
+	last := 0
+	for last = range outputs(t, line, steps, pipeInputs(n)) {
+	}
+	rig.Equal(t, last, n, "outputs")
 }
 
 func (p pipe) stream(t *rig.T) {
@@ -208,11 +218,8 @@ func (p pipe) canceled(t *rig.T) {
 func (p pipe) left(t *rig.T) {
 	line := p.compile(t, pipeSteps)
 	for at := range t.Size(4, 2) {
-		n := 0
-		for out, err := range line.Run(t.Ctx, pipeInputs(100)) {
-			t.OK(err)
-			pipeOutput(t, n, pipeSteps, out)
-			if n++; n > at {
+		for n := range outputs(t, line, pipeSteps, pipeInputs(100)) {
+			if n > at {
 				break
 			}
 		}
@@ -248,17 +255,13 @@ func workBetween(t *rig.T) {
 
 func severalOutputs(t *rig.T) {
 	p := pipeOf("transfer queue")
-	p.c.Outputs = []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out 0"), *pipeBuffer(allocator.DRAM, "out 1"),
+	p.Outputs = []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out 0"), *pipeBuffer(allocator.DRAM, "out 1"),
 		*pipeBuffer(allocator.DRAM, "out 2")}
 	line := p.compile(t, pipeSteps)
-	n := 0
-	for out, err := range line.Run(t.Ctx, pipeInputs(t.Size(8, 4))) {
-		t.OK(err)
+	for _, out := range outputs(t, line, pipeSteps, pipeInputs(t.Size(8, 4))) {
 		if len(out) != 3 {
 			t.Fatalf("%d outputs, want 3", len(out))
 		}
-		pipeOutput(t, n, pipeSteps, out)
-		n++
 	}
 }
 
@@ -290,7 +293,7 @@ func preallocated(t *rig.T) {
 func compileFails(t *rig.T) {
 	before := t.Allocated()
 	broken := errors.New("no weights")
-	line, err := pipeline.New(t.Dev, pipeOf("transfer queue").c, func(context.Context, *pipeline.Buffers) (*pipeline.Stages, error) {
+	line, err := pipeline.New(t.Dev, pipeOf("transfer queue").Config, func(context.Context, *pipeline.Buffers) (*pipeline.Stages, error) {
 		return nil, broken
 	})
 	t.OK(err)

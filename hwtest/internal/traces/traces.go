@@ -20,12 +20,10 @@ import (
 // Cases are the cases of layer traces.
 func Cases() (cs rig.Table) {
 	for _, n := range []int{1, 2, 6, 7, 8, 9, 16, 17, 100, 500} {
-		for _, replays := range []int{1, 10} {
-			cs.Add(fmt.Sprintf("%d programs %d times", n, replays), "a replay runs each recorded program once, in order, every time",
-				func(t *rig.T) { TraceOf(t, n, replays, false) })
-		}
-		cs.Add(fmt.Sprintf("%d programs with runs between", n), "replays and ordinary runs follow each other in order",
-			func(t *rig.T) { TraceOf(t, n, 4, true) })
+		rig.Pairs(&cs, "%d programs %d times", "a replay runs each recorded program once, in order, every time",
+			func(t *rig.T, n, replays int) { TraceOf(t, n, replays, false) }, []int{n}, []int{1, 10})
+		rig.Each(&cs, "%d programs with runs between", "replays and ordinary runs follow each other in order",
+			func(t *rig.T, n int) { TraceOf(t, n, 4, true) }, n)
 	}
 	rig.Each(&cs, "%d traces alive", "several traces replay in any order without touching each other", tracesAlive, 1, 3, 8)
 	cs = slices.Concat(cs, captureCases(), debugCases(), fileCases())
