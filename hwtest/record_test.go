@@ -14,26 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
-func packEntry(data, input []byte) (*tensix.Entry, error) {
-	x := bytes.Clone(data)
-	tensix.ExclusiveOr(x, input)
-	planes := make([]byte, 0, len(x))
-	for first := range 4 {
-		for i := first; i < len(x); i += 4 {
-			planes = append(planes, x[i])
-		}
-	}
-	straight, err := deflate(data, input)
-	if err != nil {
-		return nil, err
-	}
-	other, err := deflate(planes, nil)
-	if len(other) < len(straight) {
-		return &tensix.Entry{Xor: true, Data: other}, err
-	}
-	return &tensix.Entry{Data: straight}, err
-}
-
 func deflate(data, dictionary []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := flate.NewWriterDict(&b, flate.BestCompression, dictionary)
@@ -107,19 +87,20 @@ func (r *recorder) archive(file string) ([]byte, error) {
 					e = nil
 				}
 				if f, ok := r.fresh[tensix.Key{Case: name, Run: run, Arch: arch}]; ok {
-					if e, err = packEntry(f.result, f.input); err != nil {
+					e = &tensix.Entry{By: f.by}
+					if e.Data, err = deflate(f.result, f.input); err != nil {
 						return nil, err
 					}
-					if e.By = f.by; f.by == emulator && before != nil && bytes.Equal(before.Data, e.Data) {
+					if f.by == emulator && before != nil && bytes.Equal(before.Data, e.Data) {
 						e = before // ttsim has said the same
 					}
 				}
 				switch n := len(list) - 1; {
 				case e == nil:
-				case n >= first && e.By == list[n].By && e.Xor == list[n].Xor && bytes.Equal(e.Data, list[n].Data):
+				case n >= first && e.By == list[n].By && bytes.Equal(e.Data, list[n].Data):
 					list[n].On = append(list[n].On, arch)
 				default:
-					list = append(list, tensix.Entry{Case: name, Run: run, On: []chip.Arch{arch}, By: e.By, Xor: e.Xor, Data: e.Data})
+					list = append(list, tensix.Entry{Case: name, Run: run, On: []chip.Arch{arch}, By: e.By, Data: e.Data})
 				}
 			}
 		}

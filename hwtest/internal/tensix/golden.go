@@ -26,7 +26,6 @@ type Entry struct {
 	Run  int
 	On   []chip.Arch
 	By   string // what the result was recorded from
-	Xor  bool   // Data has the exclusive or with the input, in four planes
 	Data []byte // deflated; the input is the dictionary
 }
 
@@ -56,28 +55,9 @@ func recorded(k Key, input []byte) (data []byte, by string, err error) {
 	if !ok {
 		return nil, "", fmt.Errorf("hwtest: run %d of this case has no recorded result on %v: record it by -update", k.Run, k.Arch)
 	}
-	if data, err = e.unpack(input); err != nil {
+	data, err = io.ReadAll(flate.NewReaderDict(bytes.NewReader(e.Data), input))
+	if err != nil {
 		return nil, "", fmt.Errorf("hwtest: recorded result of run %d: %w", k.Run, err)
 	}
 	return data, e.By, nil
-}
-
-func (e *Entry) unpack(input []byte) ([]byte, error) {
-	if !e.Xor {
-		return io.ReadAll(flate.NewReaderDict(bytes.NewReader(e.Data), input))
-	}
-	p, err := io.ReadAll(flate.NewReader(bytes.NewReader(e.Data)))
-	data := make([]byte, len(p))
-	for i := range data {
-		data[i] = p[i%4*(len(p)/4)+i/4]
-	}
-	ExclusiveOr(data, input)
-	return data, err
-}
-
-// ExclusiveOr is how an Entry has its data with the input.
-func ExclusiveOr(data, input []byte) {
-	for i := range min(len(data), len(input)) {
-		data[i] ^= input[i]
-	}
 }
