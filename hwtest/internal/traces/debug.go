@@ -59,7 +59,8 @@ func timesOfPrograms(t *rig.T) {
 		t.Fatalf("%d times of %d programs", len(times), n)
 	}
 	for i, s := range times {
-		if s.Start >= s.End || i > 0 && s.Start != times[i-1].End || s.Name != fmt.Sprint("size ", []int{0, 30_000, 4000}[i%3]) || s.Queue != 0 {
+		name := fmt.Sprint("size ", []int{0, 30_000, 4000}[i%3])
+		if s.Start >= s.End || i > 0 && s.Start != times[i-1].End || s.Name != name || s.Queue != 0 {
 			t.Errorf("program %d: %+v after %+v", i, s, times[max(i-1, 0)])
 		}
 	}
