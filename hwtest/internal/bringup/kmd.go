@@ -150,28 +150,22 @@ func exactWidth(t *rig.T, width int, at string) {
 		var b [8]byte
 		binary.LittleEndian.PutUint64(b[:], v)
 		copy(want[i:i+width], b[:])
-		switch width {
-		case 1:
-			w.Store8(off, uint8(v))
-		case 2:
-			w.Store16(off, uint16(v))
-		case 4:
-			w.Store32(off, uint32(v))
-		case 8:
-			w.Store64(off, v)
-		}
-		t.InL1(c, base, want, "store of %d at %d", width, i)
 		var got uint64
 		switch width {
 		case 1:
+			w.Store8(off, uint8(v))
 			got = uint64(w.Load8(off))
 		case 2:
+			w.Store16(off, uint16(v))
 			got = uint64(w.Load16(off))
 		case 4:
+			w.Store32(off, uint32(v))
 			got = uint64(w.Load32(off))
 		case 8:
+			w.Store64(off, v)
 			got = w.Load64(off)
 		}
+		t.InL1(c, base, want, "store of %d at %d", width, i)
 		rig.Equal(t, got, v&(^uint64(0)>>(64-8*width)), "load of %d at %d", width, i)
 	}
 }

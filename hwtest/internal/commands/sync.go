@@ -293,6 +293,8 @@ func (w *writer) write(at, n int) cq.WriteLinear {
 	return cq.WriteLinear{NOC: w.t.NOCXY(w.core), Addr: uint64(rig.Scratch + at), Length: uint64(n), Data: data}
 }
 
+func sequence(cs ...cq.DispatchCommand) cq.Sequence { return cq.Sequence{Commands: cs} }
+
 func sequenceOf(t *rig.T, n int) {
 	w := newWriter(t, t.Grid().End, 4096)
 	var s cq.Sequence
@@ -311,8 +313,8 @@ func sequencePage(t *rig.T) {
 	w := newWriter(t, t.Grid().Start, 8192)
 	const head = cq.HeaderSize + 2*cq.LargeHeaderSize
 	t.Do(func(b *cq.Builder) {
-		b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(0, 1024), w.write(2048, page-head-1024)}})
-		b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(6000, 16), w.write(7008, 100)}})
+		b.Sequence(sequence(w.write(0, 1024), w.write(2048, page-head-1024)))
+		b.Sequence(sequence(w.write(6000, 16), w.write(7008, 100)))
 	})
 	w.check("written")
 }
@@ -322,8 +324,8 @@ func sequenceLaps(t *rig.T) {
 	for range t.Size(8, 3) {
 		t.Send(func(b *cq.Builder) {
 			for i := range 60 {
-				b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(64*i, 40), cq.Wait{Flags: cq.WaitBarrier},
-					w.write(64*i+16, 8)}})
+				b.Sequence(sequence(w.write(64*i, 40), cq.Wait{Flags: cq.WaitBarrier},
+					w.write(64*i+16, 8)))
 			}
 		})
 	}
@@ -379,11 +381,9 @@ func sequenceRelay(t *rig.T) {
 		a := newArea(t, n, to)
 		a.put(to.Range(), 0, data)
 		t.Do(func(b *cq.Builder) {
-			b.SequenceHeader(cq.Sequence{Commands: []cq.DispatchCommand{
-				w.write(0, 20), w.write(64, 33), cq.WriteLinear{NOC: t.NOCXY(to), Addr: rig.Scratch, Length: uint64(n)},
-			}})
+			b.SequenceHeader(sequence(w.write(0, 20), w.write(64, 33), cq.WriteLinear{NOC: t.NOCXY(to), Addr: rig.Scratch, Length: uint64(n)}))
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(n)})
-			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(96, 4), w.write(112, 7)}})
+			b.Sequence(sequence(w.write(96, 4), w.write(112, 7)))
 		})
 		a.check("%d bytes relayed", n)
 		w.check("written beside them")
@@ -395,7 +395,7 @@ func sequenceTrace(t *rig.T) {
 	for _, log := range []int{10, 12} {
 		exec(t, t.CommandTrace(9<<20, log, 0, func(b *cq.Builder) {
 			for i := range 60 {
-				b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(64*i, 1+i%40), w.write(64*i+48, 16)}})
+				b.Sequence(sequence(w.write(64*i, 1+i%40), w.write(64*i+48, 16)))
 			}
 		}))
 		t.Finish()
@@ -414,7 +414,7 @@ func forwardSubordinateWorkers(t *rig.T) {
 				forward(b, signal)
 				return
 			}
-			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(0, 50), cq.ForwardSubordinate{Wait: true, Command: signal}}})
+			b.Sequence(sequence(w.write(0, 50), cq.ForwardSubordinate{Wait: true, Command: signal}))
 		})
 		t.Answered(t.Dispatch.L1Banks())
 		t.Finish()

@@ -186,31 +186,21 @@ func meshLoopedCollectives(t *machines.T) {
 
 func meshRandomControl(t *machines.T) {
 	rng := rand.New(rand.NewPCG(19, 3))
-	var cs []*control
-	var parts [][]stmt
+	s := &spanned{}
 	for _, c := range t.Mesh.Chips() {
 		u := t.OnChip(c)
-		ss, on := randomBounded(u, rng), newControl(u)
-		on.load(ss)
-		cs, parts = append(cs, on), append(parts, ss)
+		s.add(u, randomBounded(u, rng))
 	}
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
+	s.trace = t.Trace("control", func(r *mesh.Recorder) error {
 		for i, c := range t.Mesh.Chips() {
-			cs[i].record(r.On(c), parts[i])
+			s.record(i, r.On(c))
 		}
 		return nil
 	})
-	for k := range 3 {
-		for _, c := range cs {
-			c.reset(uint32(k % 2))
-		}
-		t.Replay(tr)
-		for i, c := range cs {
-			c.run(parts[i])
-			c.check("chip %d, replay %d", i, k)
-		}
+	for range 3 {
+		s.replays(1)
 	}
-	t.Release(tr) // before what it calls
+	t.Release(s.trace) // before what it calls
 }
 
 func meshComputedArgs(t *machines.T) {
@@ -370,27 +360,36 @@ func spanCases() (cs rig.Table) {
 	return cs.At(rig.LevelSplit)
 }
 
+// spanned is a trace of several parts with statements of their own.
 type spanned struct {
-	cs    [2]*control
-	parts [2][]stmt
+	cs    []*control
+	parts [][]stmt
 	trace *reprise.Trace
 }
 
+// add adds a part, which is on the queue of a case.
+func (s *spanned) add(t *rig.T, part []stmt) {
+	c := newControl(t)
+	c.load(part)
+	s.cs, s.parts = append(s.cs, c), append(s.parts, part)
+}
+
+func (s *spanned) record(i int, r *reprise.Recorder) { s.cs[i].record(r, s.parts[i]) }
+
 func spanning(t *rig.T, parts ...[]stmt) *spanned {
-	s := &spanned{parts: [2][]stmt(parts)}
+	s := &spanned{}
 	for i, q := range t.Both() {
-		s.cs[i] = newControl(t.On(q))
-		s.cs[i].load(s.parts[i])
+		s.add(t.On(q), parts[i])
 	}
 	s.trace = t.Trace("spanning", func(r *reprise.Recorder) {
 		for i, q := range t.Both() {
-			s.cs[i].record(r.On(q), s.parts[i])
+			s.record(i, r.On(q))
 		}
 	}, t.Both()[1])
 	return s
 }
 
-// replays replays the trace without waiting, with different counters on the two queues.
+// replays replays the trace without waiting, with different counters of the parts.
 func (s *spanned) replays(n int) {
 	t := s.cs[0].t
 	for k, c := range s.cs {
@@ -403,7 +402,7 @@ func (s *spanned) replays(n int) {
 		}
 	}
 	for k, c := range s.cs {
-		c.check("queue %d after %d replays", k, n)
+		c.check("part %d after %d replays", k, n)
 	}
 }
 
@@ -456,7 +455,7 @@ func spanParam(t *rig.T) {
 	tr := t.Trace("spanning", func(r *reprise.Recorder) {
 		for i, q := range t.Both() {
 			on := r.On(q)
-			body := func() error { s.cs[i].record(on, s.parts[i]); return nil }
+			body := func() error { s.record(i, on); return nil }
 			on.Loop(uint32(i), body)
 			on.Param("both")
 			on.Loop(1, body)

@@ -81,7 +81,7 @@ func rotary(t *opsRun, dt ops.DataType, position int) {
 		}
 		return x.at(i)*cos.at(angle) + other*sin.at(angle)
 	})
-	t.near(got, want, func(i index) float64 { return rounding(dt)*math.Abs(want.at(i)) + 1./(1<<20) })
+	t.rounded(got, want, dt, 1./(1<<20))
 }
 
 func updateCache(t *opsRun, dt ops.DataType) {
@@ -383,7 +383,7 @@ func softmax(t *opsRun, dt ops.DataType, masked bool) {
 		})
 	})
 	want := makeArray(x.dims, func(i index) float64 { return e(i) / sums.at(i) })
-	t.near(got, want, func(i index) float64 { return rounding(dt)*want.at(i) + 1./(1<<30) })
+	t.rounded(got, want, dt, 1./(1<<30))
 }
 
 func norm(t *opsRun, dt ops.DataType, layer bool) {

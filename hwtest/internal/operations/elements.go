@@ -124,7 +124,7 @@ func unary(t *opsRun, f opsFunction, dt ops.DataType) {
 	tx := t.tiles(x, dt)
 	got := t.run(func(c call) (*ops.Tensor, error) { return f.device(t.d, c.ctx, tx, c.opts...) })
 	want := makeArray(x.dims, func(i index) float64 { return f.exact(float64(float32(x.at(i)))) })
-	t.near(got, want, func(i index) float64 { return rounding(dt)*math.Abs(want.at(i)) + 1./(1<<20) })
+	t.rounded(got, want, dt, 1./(1<<20))
 }
 
 type move struct {

@@ -224,6 +224,11 @@ func (t *opsRun) exactly(got *ops.Tensor, want array) {
 	t.near(got, want, func(index) float64 { return 0 })
 }
 
+// rounded allows for rounding to a type, and an absolute error.
+func (t *opsRun) rounded(got *ops.Tensor, want array, dt ops.DataType, e float64) {
+	t.near(got, want, func(i index) float64 { return rounding(dt)*math.Abs(want.at(i)) + e })
+}
+
 func (t *opsRun) near(got *ops.Tensor, want array, tolerated func(i index) float64) {
 	v := t.values(got)
 	if len(v) != len(want.v) {

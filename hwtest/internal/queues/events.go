@@ -21,7 +21,7 @@ func Events() (cs rig.Table) {
 	cs.Add("recordings that nobody waits for", "the dispatcher never stops because the host reads no reports", unreadRecordings)
 	cs.Add("ids wrap", "ids of events wrap at 32 bits in the middle of a long exchange", idsWrap)
 	cs.Add("device time", "timed events carry times in the order in which they happened", deviceTime)
-	cs.Add("four events", "overlapping work of two queues touches no other data", fourEvents)
+	cs.Add("four events", "overlapping work of two queues touches no other data", func(t *rig.T) { FourEvents(t, t.Size(12, 4)) })
 	return cs
 }
 
@@ -186,8 +186,6 @@ func deviceTime(t *rig.T) {
 	}
 	f.Check("after all runs")
 }
-
-func fourEvents(t *rig.T) { FourEvents(t, t.Size(12, 4)) }
 
 // FourEvents orders two queues by four events.
 func FourEvents(t *rig.T, n int) {

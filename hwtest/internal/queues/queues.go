@@ -27,7 +27,8 @@ func Split() (cs rig.Table) {
 		func(t *rig.T, n int) { HandOver(t, n, t.Size(30, 4)) }, 1, 2, 9)
 	cs.Add("parts run at once", "parts of a trace without an edge between them run at the same time", spanPartsAtOnce)
 	cs.Add("traces over one and both queues", "traces over both queues and other work follow in any order", spanAmongOthers)
-	cs.Add("edges that nothing waits for", "recordings that nothing waits for don't reach into the next replay", spanLooseEdges)
+	cs.Add("edges that nothing waits for", "recordings that nothing waits for don't reach into the next replay",
+		func(t *rig.T) { LooseEdges(t, t.Size(30, 5)) })
 	cs.Add("trace over both queues released", "a release frees everything of all parts of a trace", spanRelease)
 	cs.Add("trace over both queues in steps and pieces", "a trace over both queues does the same in pieces and whole", spanInPieces)
 	cs.Add("trace over both queues from a file", "a trace over both queues from a file has its edges", spanFromFile)
@@ -64,31 +65,34 @@ func programsOnQueue1(t *rig.T) {
 }
 
 func InTurn(t *rig.T, n, turns int) {
-	f, e := t.Follow(), t.Dev.NewEvent("turn")
+	f := t.Follow()
 	xs := []*reprise.Executable{f.Load("a", 1, chip.Grid(4, 4)), f.Load("b", 2)}
-	for turn := range turns {
-		q, last := t.Both()[turn%2], t.Both()[(turn+1)%2]
-		t.Follows(q, last, e)
+	inTurn(f, turns, func(f *rig.Mix, turn int) {
 		for i := range n {
-			f.On(q).Start(xs[(turn+i)%2])
+			f.Start(xs[(turn+i)%2])
 		}
+	})
+}
+
+// inTurn has the queues take turns, each after all that the other has done.
+func inTurn(f *rig.Mix, turns int, do func(f *rig.Mix, turn int)) {
+	q, e := f.T.Both(), f.T.Dev.NewEvent("turn")
+	for turn := range turns {
+		f.T.Follows(q[turn%2], q[(turn+1)%2], e)
+		do(f.On(q[turn%2]), turn)
 	}
-	t.FinishBoth()
+	f.T.FinishBoth()
 	f.Check("after all turns")
 }
 
 func sizesInTurn(t *rig.T) {
-	f, e := t.Follow(), t.Dev.NewEvent("turn")
+	f := t.Follow()
 	xs := f.LoadSizes(1, []int{0, 40_000, 1000, 30_000, 60_000, 5000}, chip.Grid(3, 3))
-	for turn := range t.Size(60, 12) {
-		q, last := t.Both()[turn%2], t.Both()[(turn+1)%2]
-		t.Follows(q, last, e)
+	inTurn(f, t.Size(60, 12), func(f *rig.Mix, turn int) {
 		for i := range 1 + turn%4 {
-			f.On(q).Start(xs[(turn*5+i)%len(xs)])
+			f.Start(xs[(turn*5+i)%len(xs)])
 		}
-	}
-	t.FinishBoth()
-	f.Check("after all turns")
+	})
 }
 
 func overlapIsRefused(t *rig.T) {
@@ -469,8 +473,6 @@ func spanAmongOthers(t *rig.T) {
 	}
 	r.check(rounds, "after all")
 }
-
-func spanLooseEdges(t *rig.T) { LooseEdges(t, t.Size(30, 5)) }
 
 // LooseEdges replays a trace over two queues of which one doesn't wait for the other.
 func LooseEdges(t *rig.T, replays int) {

@@ -32,7 +32,9 @@ func Cases() (cs rig.Table) {
 	cs.Add("capture runs nothing", "what is recorded doesn't run, and the queue goes on as before", captureRunsNothing)
 	cs.Add("hundreds of replays", "replays follow each other without waits, hundreds of times", hundredsOfReplays)
 	cs.Add("different programs", "programs of all sizes share the kernel-config ring in a replay", mixedSizes)
-	cs.Add("long commands", "a program whose commands span fetch entries can be recorded", longCommands)
+	cs.Add("long commands", "a program whose commands span fetch entries can be recorded", func(t *rig.T) {
+		longTrace(t, func(tr *reprise.Trace) { t.OK(tr.Replay(t.Ctx), t.Queue.Wait(t.Ctx)) })
+	})
 	cs.Add("input of a replay", "a replay reads what its buffers hold now, not what they held at the capture", inputs)
 	cs.Add("release gives memory back", "after a release everything is allocated as before the capture", traceRelease)
 	cs.Add("error names the place", "a *CaptureError names the operation and the caller's line", captureErrorPlace)
@@ -118,13 +120,6 @@ func mixedSizes(t *rig.T) {
 		f.Start(xs[r])
 	}
 	f.Check("after three replays")
-}
-
-func longCommands(t *rig.T) {
-	longTrace(t, func(tr *reprise.Trace) {
-		t.Replay(tr)
-		t.Wait()
-	})
 }
 
 // longTrace records runs of a program whose commands are longer than a fetch entry may be.
