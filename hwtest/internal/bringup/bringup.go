@@ -90,8 +90,7 @@ func useAfterClose(t *rig.T) {
 	d := u.Dev
 	b := u.DRAMBuffer(64, 64)
 	x := u.Load(u.StoreProgram("store", u.Grid(), b, 1))
-	tr, err := u.Record("t", rig.Running(x))
-	t.OK(err)
+	tr := u.Capture("t", x)
 	t.OK(d.Close(t.Context()))
 	q := d.Queue(0)
 	data := make([]byte, 64)

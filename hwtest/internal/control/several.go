@@ -68,13 +68,14 @@ func meshIterationsParam(t *machines.T) {
 	one := adds(t, ran, 1, 1)
 	own := func(i uint32) string { return fmt.Sprint("chip ", i) }
 	tr := t.Trace("control", func(r *mesh.Recorder) error {
-		errs := []error{r.Loop(2, machines.Running(r, one))}
+		err := r.Loop(2, machines.Running(r, one))
 		for _, c := range t.Mesh.Chips() {
 			on := r.On(c)
-			errs = append(errs, on.Param("all"), on.Loop(t.Ordinal(c), func() error { return on.Run(one.On(c)) }),
-				on.Param(own(t.Ordinal(c))))
+			on.Param("all")
+			on.Loop(t.Ordinal(c), func() error { return on.Run(one.On(c)) })
+			on.Param(own(t.Ordinal(c)))
 		}
-		return errors.Join(errs...)
+		return err
 	})
 	zero(t, ran)
 	var total uint32
@@ -209,11 +210,11 @@ func meshComputedArgs(t *machines.T) {
 	const off = 64 + 8
 	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		return r.While(word(n, 0, cq.Less, 9), 20, func() error {
-			errs := []error{r.Run(one)}
+			err := r.Run(one)
 			for _, c := range t.Mesh.Chips() {
-				errs = append(errs, r.On(c).Run(given.On(c), reprise.Arg{Kernel: "add", Index: 3, From: n.On(c), Offset: off}))
+				r.On(c).Run(given.On(c), reprise.Arg{Kernel: "add", Index: 3, From: n.On(c), Offset: off})
 			}
-			return errors.Join(errs...)
+			return err
 		})
 	})
 	from := func(i uint32) uint32 { return 3 * i % 10 }

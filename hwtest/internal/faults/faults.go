@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -55,7 +54,7 @@ func hungKernel(t *rig.T, p chip.Processor) {
 	u := t.Short()
 	b := u.PerWorker(16)
 	at := chip.Core{X: 2, Y: 3}
-	started(u, u.Spin(b, p, at.Range()))
+	u.Start(u.Load(u.Spin(b, p, at.Range())))
 	hang := noProgress(u, u.Queue)
 	found := false
 	for _, c := range hang.Cores {
@@ -83,9 +82,9 @@ func hungKernel(t *rig.T, p chip.Processor) {
 func wildKernel(t *rig.T, addr uint32) {
 	u := t.Short()
 	b := u.PerWorker(16)
-	started(u, rig.OneKernel(reprise.Kernel{
+	u.Start(u.Load(rig.OneKernel(reprise.Kernel{
 		Name: "touch", Image: u.Own("touch"), Processor: chip.BRISC, Cores: rig.On(1, 1), Args: rig.Args(addr, b.Addr()),
-	}, b))
+	}, b)))
 	err := u.Queue.Wait(u.Ctx)
 	var hang *dispatch.HangError
 	card := t.Device.Kind == target.Silicon
@@ -105,14 +104,6 @@ func wildKernel(t *rig.T, addr uint32) {
 	}
 	_ = u.Dev.Close(t.Context())
 	t.WorksAgain()
-}
-
-// started starts a program that only the end of its device releases.
-func started(t *rig.T, p *reprise.Program) *reprise.Executable {
-	x, err := t.Dev.Load(t.Ctx, p)
-	t.OK(err)
-	t.Start(x)
-	return x
 }
 
 func noProgress(t *rig.T, q interface{ Wait(context.Context) error }) *dispatch.HangError {
@@ -249,12 +240,8 @@ func closeBusy(t *rig.T) {
 	opened := t.Device.Open()
 	for range t.Size(3, 1) {
 		u := t.Unclosed(opened)
-		b, err := u.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * u.Grid().Size(), PageSize: 16, Name: "busy"})
-		t.OK(err)
-		x, err := u.Dev.Load(t.Ctx, u.MixProgram("busy", u.Grid(), b, 1, 0))
-		t.OK(err)
-		tr, err := u.Record("busy", rig.Running(x))
-		t.OK(err)
+		x := u.Load(u.MixProgram("busy", u.Grid(), u.PerWorker(16), 1, 0))
+		tr := u.Capture("busy", x)
 		for range t.Size(50, 10) {
 			u.Start(x)
 			t.Replay(tr)
@@ -271,8 +258,7 @@ func closeBusy(t *rig.T) {
 
 func closeHung(t *rig.T) {
 	u := t.Opened(t.Patience()) // nothing waits for the kernel
-	b := u.PerWorker(16)
-	started(u, u.Spin(b, chip.TRISC0, u.Grid().End.Range()))
+	u.Start(u.Load(u.Spin(u.PerWorker(16), chip.TRISC0, u.Grid().End.Range())))
 	// No program waits for the worker next.
 	if err := u.Dev.Close(t.Context()); err != nil {
 		t.Logf("close: %v", err)
@@ -282,8 +268,9 @@ func closeHung(t *rig.T) {
 
 func closeInTime(t *rig.T) {
 	u := t.Opened(t.Patience())
-	b := u.PerWorker(16)
-	u.Start(started(u, u.Spin(b, chip.BRISC, u.Grid().Start.Range()))) // it waits for the worker, and so do the queue's kernels
+	x := u.Load(u.Spin(u.PerWorker(16), chip.BRISC, u.Grid().Start.Range()))
+	u.Start(x)
+	u.Start(x) // it waits for the worker, and so do the queue's kernels
 	ctx, cancel := context.WithTimeout(u.Ctx, 10*time.Millisecond)
 	defer cancel()
 	t.Fails("close", u.Dev.Close(ctx), context.DeadlineExceeded)
@@ -336,7 +323,8 @@ func offTheBus(t *rig.T) {
 	drv, err := card.Driver()
 	t.OK(err)
 	u := t.Unclosed(card, reprise.WithHangTimeout(time.Minute))
-	x := started(u, u.Spin(u.PerWorker(16), chip.BRISC, u.Grid().Start.Range()))
+	x := u.Load(u.Spin(u.PerWorker(16), chip.BRISC, u.Grid().Start.Range()))
+	u.Start(x)
 	end, err := drv.Node(0).Inject("all-ones")
 	t.OK(err)
 	begun := time.Now()

@@ -285,9 +285,7 @@ func oneHangs(t *T) {
 	_, out, x := t.setUp()
 	stuck := m.Chips()[m.Size()-1]
 	on := t.OnChip(stuck)
-	forever, err := on.Dev.Load(t.Ctx, on.Spin(on.PerWorker(16), chip.TRISC1, chip.Range{}))
-	t.OK(err)
-	on.Start(forever)
+	on.Start(on.Load(on.Spin(on.PerWorker(16), chip.TRISC1, chip.Range{})))
 	t.Start(x)
 	t.HungAlone(stuck)
 	for _, c := range m.Chips()[:m.Size()-1] {

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest"
 	"github.com/reprise-tt/reprise/hwtest/rig"
@@ -181,8 +180,7 @@ func worker(a chip.Arch) (chip.XY, error) {
 func (l *lives) loses(t *rig.T, take func(*rig.T)) {
 	u := t.Unclosed(kmd.Path(l.node))
 	defer u.Dev.Close(t.Ctx)
-	b, err := u.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4096, PageSize: 64, Name: "b"})
-	t.OK(err)
+	b := u.DRAMBuffer(4096, 64)
 	u.Write(b, make([]byte, 4096))
 	take(t)
 	t.Fails("read a buffer", u.Queue.Read(t.Ctx, b, 0, make([]byte, 4096)), reprise.ErrDeviceLost)
