@@ -328,10 +328,14 @@ func (t *T) Fails(what string, err, want error) {
 	}
 }
 
-// AllFail checks what kind of error each of several calls has.
-func (t *T) AllFail(want error, calls map[string]error) {
+// AllFail checks what kind of error each of several calls has. With parts, its text has the call's
+// name and the parts.
+func (t *T) AllFail(want error, calls map[string]error, parts ...string) {
 	for _, what := range slices.Sorted(maps.Keys(calls)) {
 		t.Fails(what, calls[what], want)
+		if parts != nil {
+			t.Says(calls[what], append([]string{what}, parts...)...)
+		}
 	}
 }
 

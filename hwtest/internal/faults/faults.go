@@ -286,16 +286,13 @@ func foreignThings(t *rig.T) {
 	x := a.Load(a.MixProgram("x", a.Grid(), buf, 1, 0))
 	p := make([]byte, 16)
 	before := b.Allocated()
-	for name, err := range map[string]error{
+	t.AllFail(reprise.ErrWrongDevice, map[string]error{
 		`write: buffer "test"`:            b.Queue.Write(t.Ctx, buf, 0, p),
 		`read: buffer "test"`:             b.Queue.Read(t.Ctx, buf, 0, p),
 		`run: executable "x"`:             b.Queue.Run(t.Ctx, x),
 		`load program "y": buffer "test"`: rig.Error(b.Dev.Load(t.Ctx, a.MixProgram("y", a.Grid(), buf, 1, 0))),
 		`capture "t"`:                     rig.Error(b.Record("t", rig.Running(x))),
-	} {
-		t.Fails(name, err, reprise.ErrWrongDevice)
-		t.Says(err, name, "it belongs to another device")
-	}
+	}, "it belongs to another device")
 	b.SameMemory(before)
 	t.WaitFor(b.Queue)
 }
@@ -362,17 +359,14 @@ func doubleRelease(t *rig.T) {
 	}
 	g, _, second := use(2) // takes the places that the first ones had
 	before := u.Allocated()
-	for name, err := range map[string]error{
+	t.AllFail(reprise.ErrReleased, map[string]error{
 		"release trace":      tr.Release(t.Ctx),
 		"release executable": x.Release(t.Ctx),
 		"release buffer":     f.Buffer.Release(),
 		"replay trace":       tr.Replay(t.Ctx),
 		"run":                u.Queue.Run(t.Ctx, x),
 		"write":              u.Queue.Write(t.Ctx, f.Buffer, 0, make([]byte, 16)),
-	} {
-		t.Fails(name+" again", err, reprise.ErrReleased)
-		t.Says(err, "reprise: "+name)
-	}
+	}, "released already")
 	u.SameMemory(before)
 	replay(g, second)
 }

@@ -298,7 +298,7 @@ func splitAcross(t *rig.T) {
 	t.Clear(a)
 	n := t.Size(30, 8)
 	for i := range n {
-		t.OK(q[0].Run(t.Ctx, xs[0]))
+		t.Start(xs[0])
 		t.Follows(q[1], q[0], there)
 		if i%2 == 0 {
 			t.Replay(tr)
@@ -307,7 +307,7 @@ func splitAcross(t *rig.T) {
 		}
 		t.Follows(q[0], q[1], back)
 	}
-	t.Same(rig.Repeated(a.Size(), uint32(3*n)), t.ReadOn(q[0], a), "handed to and fro")
+	t.Holds(a, rig.Repeated(a.Size(), uint32(3*n)), "handed to and fro")
 	t.FinishBoth()
 }
 
@@ -461,7 +461,7 @@ func spanAmongOthers(t *rig.T) {
 		t.Replay(once)
 		rounds += 3
 		if i%2 == 0 {
-			t.OK(q[0].Run(t.Ctx, r.there))
+			t.Start(r.there)
 			t.Follows(q[1], q[0], r.e)
 			t.Replay(back)
 			t.Follows(q[0], q[1], r.f)
