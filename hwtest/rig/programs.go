@@ -68,12 +68,11 @@ func (t *T) StoreProgram(name string, on chip.Range, b *reprise.Buffer, seed uin
 //go:embed kernels/prebuilt
 var archives embed.FS
 
-// Prebuilt has the images of the suite's own kernels.
-var Prebuilt = images.New(archives, "kernels/prebuilt")
+var prebuilt = images.New(archives, "kernels/prebuilt")
 
 // Own loads one of the suite's own kernels.
 func (t *T) Own(name string) *kernels.Image {
-	file, err := Prebuilt.ELF(t.Dev.Arch(), name)
+	file, err := prebuilt.ELF(t.Params.Arch, name)
 	t.OK(err)
 	im, err := kernels.Load(file)
 	t.OK(err)

@@ -188,9 +188,7 @@ func (b *Shared) leave(t TB, l Level) bool {
 	if b.level == l {
 		return false
 	}
-	if err := b.Close(t.Context()); err != nil {
-		t.Errorf("close: %v", err)
-	}
+	b.Only(t, LevelNone)
 	return true
 }
 

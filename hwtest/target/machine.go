@@ -53,8 +53,7 @@ type Machine struct {
 // OpenPart starts a part of an emulated machine whose others are in other processes.
 func (m *Machine) OpenPart(p sim.Part) (cards []kmd.Target, end func() error, err error) {
 	if m.Spec == nil {
-		return nil, nil, &Error{Value: m.Given, Why: "only an emulated machine has parts", Hint: "name a machine such as emu:galaxy-bh",
-			Err: ErrUnknown}
+		return nil, nil, unknown(m.Given, "only an emulated machine has parts", "name a machine such as emu:galaxy-bh")
 	}
 	return m.started(sim.OfPart(p))
 }
@@ -79,8 +78,7 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 		var opts []sim.Option
 		for _, w := range words[1:] {
 			if !strings.HasPrefix(w, "link-") {
-				return nil, &Error{Value: name, Why: fmt.Sprintf("there is no option %q", w), Hint: "use faults of links such as link-down=0:8",
-					Err: ErrUnknown}
+				return nil, unknown(name, fmt.Sprintf("there is no option %q", w), "use faults of links such as link-down=0:8")
 			}
 			opts = append(opts, sim.LinkFault(w))
 		}
@@ -212,8 +210,8 @@ func parseFar(name, machine string, server ttsim.Option) (*Device, error) {
 		}
 		o, err := numberOption(key, value)
 		if err != nil {
-			return nil, &Error{Value: name, Why: fmt.Sprintf("there is no option %q", w),
-				Hint: "use seed=N, delay=CLOCKS, strict=SEED or faults of links such as link-down=0:8", Err: ErrUnknown}
+			return nil, unknown(name, fmt.Sprintf("there is no option %q", w),
+				"use seed=N, delay=CLOCKS, strict=SEED or faults of links such as link-down=0:8")
 		}
 		opts = append(opts, o)
 		d.Strict = d.Strict || key == "strict"

@@ -6,7 +6,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/hwtest/rig"
-	"github.com/reprise-tt/reprise/kernels"
 )
 
 // Rings are the cases of layer rings.
@@ -27,11 +26,7 @@ func Rings() (cs rig.Table) {
 
 // mixImage compiles the mix program with its kernels in DRAM.
 func mixImage(t *rig.T, on chip.Range, number uint32, at uint32, dram uint32) *dispatch.Image {
-	file, err := rig.Prebuilt.ELF(t.Params.Arch, "mix")
-	t.OK(err)
-	im, err := kernels.Load(file)
-	t.OK(err)
-	k := dispatch.Kernel{Name: "mix", Processor: chip.BRISC, Cores: []chip.Range{on}, Text: im.Text, Common: []uint32{number}}
+	k := dispatch.Kernel{Name: "mix", Processor: chip.BRISC, Cores: []chip.Range{on}, Text: t.Own("mix").Text, Common: []uint32{number}}
 	for c := range on.Cores() {
 		k.Args = append(k.Args, dispatch.CoreArgs{Core: c, Args: []uint32{at, uint32(c.X)}})
 	}
