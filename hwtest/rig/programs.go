@@ -219,6 +219,12 @@ func (t *T) Follow() *Mix {
 	return f
 }
 
+// Mixing is Follow, with a mix program for a number on some cores or on all.
+func (t *T) Mixing(number uint32, on ...chip.Range) (*Mix, *reprise.Executable) {
+	f := t.Follow()
+	return f, f.Load("x", number, on...)
+}
+
 // On is the model's part on another queue.
 func (f *Mix) On(q *reprise.Queue) *Mix {
 	g := *f

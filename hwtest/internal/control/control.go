@@ -483,9 +483,8 @@ func comparison(t *rig.T, is cq.Compare) {
 }
 
 func wordsAnywhere(t *rig.T) {
-	f := t.Follow()
 	on := chip.Grid(2, 2)
-	x := f.Load("x", 3, on)
+	f, x := t.Mixing(3, on)
 	for _, b := range []*reprise.Buffer{
 		t.DRAMBuffer(32*64, 64), t.DRAMBuffer(5*2048, 2048), t.L1Buffer(12*48, 48),
 		t.DRAMBuffer(40*32, 32),
@@ -541,8 +540,7 @@ func iterationsAsParameter(t *rig.T) {
 }
 
 func parametersInLoops(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
+	f, x := t.Mixing(5)
 	tr := t.Trace("t", func(r *reprise.Recorder) {
 		r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.Param("first", rig.MixNumber), r.Run(x), r.Param("second", rig.MixNumber), r.Run(x),
@@ -561,8 +559,7 @@ func parametersInLoops(t *rig.T) {
 }
 
 func calleeParameters(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
+	f, x := t.Mixing(5)
 	inner := t.Trace("inner", func(r *reprise.Recorder) {
 		r.Run(x)
 		r.Param("n", rig.MixNumber)

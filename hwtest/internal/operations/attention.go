@@ -12,7 +12,7 @@ func attentionCases(cs *table) {
 	cs.add(func(t *opsRun) { splitHeads(t, ops.BFloat16, 4, 2, 64) }, "split heads")
 	cs.add(func(t *opsRun) { splitHeads(t, ops.UInt32, 3, 3, 32) }, "split heads uint32")
 	cs.add(decodeTrace, "decode with one trace")
-	for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+	for _, dt := range floats {
 		cs.add(func(t *opsRun) { rotary(t, dt, ops.AllRows) }, "rotary embedding %s", typeName(dt))
 		cs.add(func(t *opsRun) { rotary(t, dt, 37) }, "rotary embedding at a position %s", typeName(dt))
 	}
@@ -223,7 +223,7 @@ func rowCases(cs *table) {
 		}
 		cs.add(func(t *opsRun) { linear(t, activation) }, "%s", name)
 	}
-	for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+	for _, dt := range floats {
 		for _, rows := range []bool{false, true} {
 			for _, op := range []string{"sum", "mean", "max"} {
 				along := "columns"

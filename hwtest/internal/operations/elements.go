@@ -155,6 +155,7 @@ func (a array) fill(part array, place func(i index) index) {
 }
 
 var (
+	floats  = []ops.DataType{ops.BFloat16, ops.Float32}
 	opsDRAM = ops.Interleaved(allocator.DRAM)
 	opsL1   = ops.Interleaved(allocator.L1)
 )
@@ -351,7 +352,7 @@ func elementCases(cs *table) {
 		}, "%s bf16 in shards", op.name)
 	}
 	for _, f := range functions() {
-		for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+		for _, dt := range floats {
 			cs.add(func(t *opsRun) { unary(t, f, dt) }, "%s %s", f.name, typeName(dt))
 		}
 	}

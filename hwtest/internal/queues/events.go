@@ -157,8 +157,7 @@ func idsWrap(t *rig.T) {
 }
 
 func deviceTime(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 1)
+	f, x := t.Mixing(1)
 	for i, q := range t.Both() {
 		before, err := q.Clock()
 		t.OK(err)

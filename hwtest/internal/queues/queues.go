@@ -55,8 +55,7 @@ func Cases() (cs rig.Table) {
 }
 
 func programsOnQueue1(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 3)
+	f, x := t.Mixing(3)
 	for range t.Size(50, 12) {
 		f.On(t.Both()[1]).Start(x)
 	}
@@ -96,8 +95,8 @@ func sizesInTurn(t *rig.T) {
 }
 
 func overlapIsRefused(t *rig.T) {
-	f, q := t.Follow(), t.Both()
-	x := f.Load("x", 9)
+	f, x := t.Mixing(9)
+	q := t.Both()
 	tr := f.On(q[1]).Capture("tr", x)
 	f.Start(x)
 	for what, err := range map[string]error{"run": q[1].Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)} {

@@ -305,8 +305,7 @@ func stepLongCommands(t *rig.T) {
 }
 
 func lookBetween(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
+	f, x := t.Mixing(5)
 	tr := t.Capture("t", x, x, x)
 	side := t.DRAMBuffer(4096, 64)
 	t.OK(tr.Debug().Step(t.Ctx, func(i int) error {

@@ -84,8 +84,7 @@ func tracesAlive(t *rig.T, n int) {
 }
 
 func captureRunsNothing(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 9)
+	f, x := t.Mixing(9)
 	f.Start(x)
 	tr := t.Capture("t", x, x, x)
 	f.Check("after the capture")
@@ -97,9 +96,8 @@ func captureRunsNothing(t *rig.T) {
 }
 
 func hundredsOfReplays(t *rig.T) {
-	f := t.Follow()
 	on := chip.Grid(2, 2)
-	x := f.Load("x", 5, on)
+	f, x := t.Mixing(5, on)
 	tr := f.Capture("t", x, x)
 	for range t.Size(t.More(1000, 50_000), 100) {
 		f.Replay(tr)
@@ -143,8 +141,7 @@ func inputs(t *rig.T) {
 }
 
 func traceRelease(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
+	f, x := t.Mixing(5)
 	before := t.Allocated()
 	for range 3 {
 		tr := f.Capture("t", x)
@@ -260,9 +257,8 @@ func traceDescription(t *rig.T) {
 }
 
 func concurrentUse(t *rig.T) {
-	f := t.Follow()
 	on := chip.Grid(3, 3)
-	x := f.Load("x", 5, on)
+	f, x := t.Mixing(5, on)
 	tr := t.Capture("t", x)
 	n := t.Size(40, 10)
 	var wg sync.WaitGroup
@@ -294,9 +290,8 @@ func concurrentUse(t *rig.T) {
 }
 
 func replayAllocates(t *rig.T) {
-	f := t.Follow()
 	on := t.Grid().Start.Range()
-	x := f.Load("x", 5, on)
+	f, x := t.Mixing(5, on)
 	tr := t.Capture("t", x)
 	replay := func() {
 		t.Replay(tr)
@@ -346,8 +341,7 @@ func forbidden(t *rig.T, ctx context.Context, x *reprise.Executable, tr *reprise
 }
 
 func insideCapture(t *rig.T, op string) {
-	f := t.Follow()
-	x := f.Load("x", 5)
+	f, x := t.Mixing(5)
 	other := f.Capture("other", x)
 	e := t.Dev.NewEvent("e")
 	t.OK(t.Queue.Record(t.Ctx, e))
@@ -471,8 +465,7 @@ func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 
 
 // ParamRounds replays a trace of n programs so many times, with a parameter that all of them have.
 func ParamRounds(t *rig.T, n, rounds int) {
-	f := t.Follow()
-	x := f.Load("x", 5)
+	f, x := t.Mixing(5)
 	tr := t.Trace("t", func(r *reprise.Recorder) {
 		for range n {
 			r.Run(x)
@@ -582,8 +575,7 @@ func ParamBuffers(t *rig.T) {
 }
 
 func paramAllocates(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
+	f, x := t.Mixing(5)
 	tr := t.Trace("t", func(r *reprise.Recorder) {
 		r.Run(x)
 		r.Param("number", rig.MixNumber)
@@ -604,8 +596,7 @@ func paramAllocates(t *rig.T) {
 }
 
 func setArguments(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
+	f, x := t.Mixing(5)
 	tr := f.Capture("t", x)
 	for i := range uint32(6) {
 		t.OK(x.SetArg(rig.MixNumber, 10*i), t.Queue.Run(t.Ctx, x))
