@@ -206,7 +206,7 @@ type Draw interface {
 func Sample[V any](r Draw, from []V, label string) V { return from[r.IntRange(0, len(from)-1, label)] }
 
 type seeded struct {
-	t   *T
+	*T
 	rng *rand.Rand
 }
 
@@ -226,10 +226,6 @@ func SeededProperty(t *T, n int, prop func(Draw)) {
 
 func (s seeded) IntRange(from, to int, _ string) int { return from + s.rng.IntN(to-from+1) }
 func (s seeded) Uint32(string) uint32                { return s.rng.Uint32() }
-
-func (s seeded) Fatalf(format string, args ...any) {
-	s.t.Fatalf(format, args...)
-}
 
 func (s seeded) Repeat(actions map[string]func(Draw)) {
 	names := slices.Sorted(maps.Keys(actions))

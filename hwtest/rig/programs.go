@@ -95,6 +95,9 @@ func (t *T) RunAndWait(x *reprise.Executable) {
 	t.Wait()
 }
 
+// RunProgram loads a program and runs it to its end.
+func (t *T) RunProgram(p *reprise.Program) { t.RunAndWait(t.Load(p)) }
+
 // AddCircularBuffer gives a program a circular buffer on all workers.
 func AddCircularBuffer(t *T, p *reprise.Program, index, size, pages int) {
 	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: []chip.Range{t.Grid()}, PageSize: size,

@@ -61,7 +61,7 @@ func listen(t *rig.T) *printer {
 
 // hear runs a program, and takes what it prints.
 func (p *printer) hear(x *reprise.Program) {
-	ran(p.t, x)
+	p.t.RunProgram(x)
 	p.t.OK(p.Drain())
 }
 
@@ -171,7 +171,7 @@ func printsMany(t *rig.T) {
 func printsUnheard(t *rig.T) {
 	t.OK(listen(t).Close()) // takes what others left
 	const n = 200
-	ran(t, lines(t, n, t.Grid().Start.Range(), chip.TRISC1))
+	t.RunProgram(lines(t, n, t.Grid().Start.Range(), chip.TRISC1))
 	l := listen(t)
 	t.OK(l.Drain())
 	if len(l.got) < 10 || l.got[0].Lost == 0 || int(l.got[0].Lost)+len(l.got)-1 != n+1 || l.got[len(l.got)-1].Text != wantLines(n)[n] {
@@ -238,10 +238,6 @@ func printsInHang(t *rig.T) {
 	l.got = nil
 	l.hear(lines(t, 1, t.Grid().Start.Range(), chip.NCRISC))
 	sameLines(t, "after the recovery", wantLines(1), l.got)
-}
-
-func ran(t *rig.T, p *reprise.Program) {
-	t.RunAndWait(t.Load(p))
 }
 
 func times(t *rig.T) *dispatch.ProgramTimes {
@@ -549,7 +545,7 @@ func stuckEverywhere(t *rig.T) {
 		t.Errorf("32 stacks that are alike are shown more often than once:\n%s", h.Detail())
 	}
 	u.OK(u.Dev.Recover(u.Ctx))
-	ran(u, lines(u, 1, u.Grid(), chip.BRISC))
+	u.RunProgram(lines(u, 1, u.Grid(), chip.BRISC))
 }
 
 func watched(t *rig.T, what uint32, on chip.Processor) *reprise.Program {
@@ -607,5 +603,5 @@ func checksFail(t *rig.T, on chip.Processor) {
 		}
 		t.OK(t.Dev.Recover(t.Ctx))
 	}
-	ran(t, watched(t, 0, on))
+	t.RunProgram(watched(t, 0, on))
 }

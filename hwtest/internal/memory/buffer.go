@@ -433,7 +433,7 @@ func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 	b := t.BufferOf(Sharded(k, s, 16))
 	p, want := Numbers(t, b)
 	cores := p.Kernels[0].Cores
-	t.RunAndWait(t.Load(p))
+	t.RunProgram(p)
 	t.Holds(b, want, "what the kernels wrote")
 
 	for i := range want {
@@ -446,13 +446,13 @@ func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 		p, _ := b.Page(i)
 		last[p.Core] = i
 	}
-	t.RunAndWait(t.Load(rig.OneKernel(reprise.Kernel{
+	t.RunProgram(rig.OneKernel(reprise.Kernel{
 		Name: "touch", Image: t.Own("touch"), Processor: chip.BRISC, Cores: cores,
 		Args: func(c chip.Core) []uint32 {
 			p, _ := b.Page(last[c])
 			return []uint32{p.Addr, seen.Addr()}
 		},
-	}, b, seen)))
+	}, b, seen))
 	got := t.Words(seen, 0)
 	for c, n := range last {
 		rig.Equal(t, got[t.WorkerIndex(c)], ^numberedWord(n, 0), "core %v at page %d", c, n)

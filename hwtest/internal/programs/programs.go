@@ -65,7 +65,7 @@ func alone(t *rig.T, p chip.Processor) {
 	b := t.PerWorker(64)
 	prog := t.StoreProgram("alone", t.Grid(), b, 0x1000)
 	prog.Kernels[0].Processor = p
-	t.RunAndWait(t.Load(prog))
+	t.RunProgram(prog)
 	t.WantWords("stored", b, 0, func(c chip.Core) uint32 { return 0x1000 + uint32(t.WorkerIndex(c)) })
 }
 
@@ -156,7 +156,7 @@ func CopyBuffer(t *rig.T) {
 	data := t.Fill(in, 4)
 	for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
 		t.Clear(out)
-		t.RunAndWait(t.Load(t.CopyProgram("copy", p, t.Grid().End, in, out, room)))
+		t.RunProgram(t.CopyProgram("copy", p, t.Grid().End, in, out, room))
 		t.Holds(out, data, "copied by %v", p)
 	}
 }
@@ -215,7 +215,7 @@ func argsKernel(t *rig.T, p chip.Processor) reprise.Kernel {
 
 // takesArguments runs a kernel of argsKernel, and compares what it has written to a buffer.
 func takesArguments(t *rig.T, b *reprise.Buffer, k reprise.Kernel) {
-	t.RunAndWait(t.Load(rig.OneKernel(k, b)))
+	t.RunProgram(rig.OneKernel(k, b))
 	all := t.ReadAll(b)
 	for c := range t.Grid().Cores() {
 		args := append(k.Args(c), k.Common...)
@@ -231,7 +231,7 @@ func CommonOnly(t *rig.T, n int) {
 	for len(k.Common) < n {
 		k.Common = append(k.Common, 0xAB0000+uint32(len(k.Common)))
 	}
-	t.RunAndWait(t.Load(rig.OneKernel(k, b)))
+	t.RunProgram(rig.OneKernel(k, b))
 	for _, i := range []int{0, 1, n / 2, n - 1} {
 		t.WantWords(fmt.Sprintf("argument %d", i), b, i, func(chip.Core) uint32 { return k.Common[i] })
 	}
@@ -329,7 +329,7 @@ func kernelGroups(t *rig.T) {
 			Args:  func(c chip.Core) []uint32 { return []uint32{b.Addr() + 4, uint32(c.X)} },
 		})
 	}
-	t.RunAndWait(t.Load(prog))
+	t.RunProgram(prog)
 	t.WantWords("by row", b, 0, func(c chip.Core) uint32 { return uint32(c.Y<<8 + c.X) })
 	t.WantWords("odd columns", b, 1, func(c chip.Core) uint32 {
 		if c.X%2 == 1 {
@@ -363,7 +363,7 @@ func KernelMulticast(t *rig.T, bytes int) {
 			{Name: "wait", Image: t.Kernel(kernels.MulticastWait), Processor: chip.NCRISC, Cores: []chip.Range{g},
 				Args: rig.Args(b.Addr(), uint32(len(data)), 3, sum.Addr())},
 		}
-		t.RunAndWait(t.Load(prog))
+		t.RunProgram(prog)
 		var want uint32
 		for i := 0; i < len(data); i += 4 {
 			want += rig.Word(data[i:])
@@ -386,7 +386,7 @@ func PingPong(t *rig.T, turns int) {
 					Args:  rig.Args(x, y, 7, uint32(turns), uint32(1-i), b.Addr())})
 			}
 			t.Clear(b)
-			t.RunAndWait(t.Load(prog))
+			t.RunProgram(prog)
 			t.WantWords("turns", b, 0, func(c chip.Core) uint32 {
 				if c == pair[0] || c == pair[1] {
 					return uint32(turns)
@@ -462,7 +462,7 @@ func sixteenSemaphores(t *rig.T) {
 			rig.PutWord(all[i*b.PageSize():], uint32(i+id))
 		}
 		t.Write(b, all)
-		t.RunAndWait(t.Load(prog))
+		t.RunProgram(prog)
 		t.WantWords("sum", b, 1, func(c chip.Core) uint32 { return uint32(t.WorkerIndex(c) + id) })
 	}
 }

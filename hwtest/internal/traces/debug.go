@@ -217,7 +217,9 @@ func debugCases() (cs rig.Table) {
 	rig.Each(&cs, "%d programs in steps and pieces", "a trace in steps or pieces does what a replay does",
 		InPieces, 1, 5, 8, 17)
 	cs.Add("times of programs", "each program of a trace has a time, one after the other", timesOfPrograms)
-	cs.Add("large programs in steps", "commands longer than a fetch entry can be stepped through", stepLongCommands)
+	cs.Add("large programs in steps", "commands longer than a fetch entry can be stepped through", func(t *rig.T) {
+		longTrace(t, func(tr *reprise.Trace) { t.OK(tr.Debug().Step(t.Ctx, nil), tr.Debug().Split(t.Ctx, 2, nil)) })
+	})
 	cs.Add("look between steps", "buffers can be read and written between steps, and nothing else runs", lookBetween)
 	cs.Add("check a trace", "a trace that does what its programs do passes", checkTrace)
 	cs.Add("check finds the program", "the first program that differs in a replay is named", checkFinds)
@@ -295,13 +297,6 @@ func InPieces(t *rig.T, n int) {
 	}
 	f.Check("all pieces")
 	t.SameMemory(before)
-}
-
-func stepLongCommands(t *rig.T) {
-	longTrace(t, func(tr *reprise.Trace) {
-		t.OK(tr.Debug().Step(t.Ctx, nil))
-		t.OK(tr.Debug().Split(t.Ctx, 2, nil))
-	})
 }
 
 func lookBetween(t *rig.T) {

@@ -310,7 +310,7 @@ func captureCases() (cs rig.Table) {
 	rig.Each(&cs, "%s inside a capture", "what a trace can't hold is a *CaptureError, and the queue works on", insideCapture,
 		"write", "read", "queue wait", "run", "replay", "capture", "begin", "allocate", "load", "record", "event wait", "synchronize")
 	rig.Each(&cs, "parameter of %d programs", "a replay has the value that was set last before it, in all programs",
-		paramOf, 1, 2, 9, 40)
+		func(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 8)) }, 1, 2, 9, 40)
 	cs.Add("parameters of single cores", "an argument of one core changes without those of its neighbours", paramOfCores)
 	cs.Add("last argument of many", "words anywhere in long lists of arguments can be set", paramOfMany)
 	cs.Add("buffers as parameters", "replays read and write the buffers that were set before them", ParamBuffers)
@@ -460,8 +460,6 @@ func tracesSharePool(t *rig.T) {
 		t.Holds(out, want, "replay %d", i)
 	}
 }
-
-func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 8)) }
 
 // ParamRounds replays a trace of n programs so many times, with a parameter that all of them have.
 func ParamRounds(t *rig.T, n, rounds int) {
