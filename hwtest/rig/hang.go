@@ -66,6 +66,9 @@ func (t *T) ShortQueues() *T {
 	return u
 }
 
+// Recover makes a device usable that hangs or was lost.
+func (t *T) Recover() { t.OK(t.Dev.Recover(t.Ctx)) }
+
 // Hung is the report of a hang, which an error has to be.
 func (t *T) Hung(err error) *dispatch.HangError {
 	return As[*dispatch.HangError](t, err)

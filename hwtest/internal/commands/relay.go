@@ -27,10 +27,8 @@ func relayCases() (cs rig.Table) {
 	rig.Pairs(&cs, "RELAY_PAGED_PACKED %d buffers of pages of %d", "several interleaved buffers are gathered one after the other",
 		RelayPagedPacked, []int{1, 2, 7, 34, 35}, []int{1 << 10, 1 << 11, 1 << 12, 1 << 14})
 	for _, log := range []int{11, 14} {
-		for _, n := range []int{1 << log, 5<<log + 64, Half - 64, Half, Half + 64} {
-			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log), "whole pages and a part of one are gathered, of any total length",
-				func(t *rig.T) { relayOnePacked(t, n, log) })
-		}
+		rig.Each(&cs, fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %%d bytes in pages of %d", 1<<log), "whole pages and a part of one are gathered, of any total length",
+			func(t *rig.T, n int) { relayOnePacked(t, n, log) }, 1<<log, 5<<log+64, Half-64, Half, Half+64)
 	}
 	rig.Pairs(&cs, "EXEC_BUF %[2]d commands in pages of %[1]d", "commands in DRAM run as those of the issue queue do",
 		func(t *rig.T, page, commands int) { ExecBuf(t, commands, bits.TrailingZeros(uint(page))) },

@@ -2,7 +2,6 @@
 package commands
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -235,8 +234,8 @@ func packedCases() (cs rig.Table) {
 	}
 	for _, size := range []int{1364, 2048, page - 16, page} {
 		rig.Pairs(&cs, "WRITE_PACKED %d times %d bytes", "slots may be as long as a page of the ring", own, []int{20}, []int{size})
-		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d bytes", size), "a shared slot may be as long as a page of the ring and lie across two",
-			func(t *rig.T) { WritePacked(t, 70, size, true) })
+		rig.Each(&cs, "WRITE_PACKED no stride %d bytes", "a shared slot may be as long as a page of the ring and lie across two",
+			func(t *rig.T, size int) { WritePacked(t, 70, size, true) }, size)
 	}
 	rig.Pairs(&cs, "WRITE_PACKED %d rectangles %s", "multicasts in a packed write reach their rectangles",
 		func(t *rig.T, rects int, stride string) { WritePackedRects(t, rects, stride == "no stride") },

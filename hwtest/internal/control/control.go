@@ -721,7 +721,7 @@ func loopLimit(t *rig.T) {
 	t.Replay(endless)
 	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	t.Says(errors.New(hang.Detail()), "loop 1 of the trace", "iteration 4 of at most 4", `the last program was program "mix 5"`)
-	t.OK(t.Dev.Recover(t.Ctx))
+	t.Recover()
 	t.Clear(c.f.Buffer)
 	clear(c.f.Words)
 	c.replay(tr, ss)
@@ -747,7 +747,7 @@ func recoverInLoop(t *rig.T) {
 	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	t.Says(errors.New(hang.Detail()), "loop 0 of the trace", "loop 1 of the trace", "iteration 0 of at most 2",
 		`waiting for program "spin"`)
-	t.OK(t.Dev.Recover(t.Ctx))
+	t.Recover()
 	t.EndSpin(word)
 	t.Clear(c.f.Buffer)
 	t.Clear(c.counters)

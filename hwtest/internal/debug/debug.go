@@ -22,9 +22,8 @@ import (
 // Cases are the cases of what running and hanging kernels tell.
 func Cases() (cs rig.Table) {
 	for _, p := range rig.Processors() {
-		cs.Add(fmt.Sprintf("prints of %v", p), "what a kernel prints arrives, in order, with where and when",
-			func(t *rig.T) { prints(t, p) })
-		cs.Add(fmt.Sprintf("DPRINT of %v", p), "a stream of C++ prints as the macro of C does", func(t *rig.T) { dprints(t, p) })
+		rig.Each(&cs, "prints of %v", "what a kernel prints arrives, in order, with where and when", prints, p)
+		rig.Each(&cs, "DPRINT of %v", "a stream of C++ prints as the macro of C does", dprints, p)
 	}
 	cs.Add("prints of many cores", "no line is missing, and each core's are in order", printsEverywhere)
 	cs.Add("more lines than a ring holds", "a kernel with a full ring waits for the host, and no line is lost", printsMany)
@@ -233,7 +232,7 @@ func printsInHang(t *rig.T) {
 	l := listen(t)
 	left := t.Hangs(printing(t, "print", 4, 1, t.Grid().Start.Range(), chip.NCRISC)).Dump.Prints
 	sameLines(t, "report", wantLines(4)[:4], left[max(0, len(left)-4):])
-	t.OK(t.Dev.Recover(t.Ctx))
+	t.Recover()
 	sameLines(t, "listener", wantLines(4)[:4], l.got)
 	l.got = nil
 	l.hear(lines(t, 1, t.Grid().Start.Range(), chip.NCRISC))
@@ -487,7 +486,7 @@ func hung(t *rig.T, program func() *reprise.Program) *dispatch.HangError {
 		if !late || try == tries {
 			return h
 		}
-		t.OK(t.Dev.Recover(t.Ctx))
+		t.Recover()
 	}
 }
 
@@ -521,7 +520,7 @@ func stuckStack(t *rig.T, p chip.Processor) {
 	if known := s.Registers != nil; known != (p != chip.NCRISC) || known && !firmware() {
 		t.Errorf("stack of %v: %d registers, %v", p, len(s.Registers), s.Frames)
 	}
-	u.OK(u.Dev.Recover(u.Ctx))
+	u.Recover()
 }
 
 func stuckEverywhere(t *rig.T) {
@@ -544,7 +543,7 @@ func stuckEverywhere(t *rig.T) {
 	if strings.Count(h.Detail(), "#0 kernel_main") != 1 {
 		t.Errorf("32 stacks that are alike are shown more often than once:\n%s", h.Detail())
 	}
-	u.OK(u.Dev.Recover(u.Ctx))
+	u.Recover()
 	u.RunProgram(lines(u, 1, u.Grid(), chip.BRISC))
 }
 
@@ -601,7 +600,7 @@ func checksFail(t *rig.T, on chip.Processor) {
 		if f.Check == watch.Assertion && (!strings.HasSuffix(f.File, "watch.c") || f.Line == 0) {
 			t.Errorf("at %s:%d", f.File, f.Line)
 		}
-		t.OK(t.Dev.Recover(t.Ctx))
+		t.Recover()
 	}
 	t.RunProgram(watched(t, 0, on))
 }

@@ -259,8 +259,7 @@ func pinnedInOrder(t *rig.T) {
 	for i := range n {
 		to := 2*i*in.Size() + in.Size()
 		copy(h.Bytes()[2*i*in.Size():], numbered(in.Size(), i, 0))
-		_, err := t.Queue.StartWriteFrom(t.Ctx, in, 0, h, 2*i*in.Size(), in.Size())
-		t.OK(err)
+		t.OK(rig.Error(t.Queue.StartWriteFrom(t.Ctx, in, 0, h, 2*i*in.Size(), in.Size())))
 		t.Start(x)
 		p, err := t.Queue.StartReadTo(t.Ctx, out, 0, h, to, in.Size())
 		t.OK(err)
@@ -282,8 +281,7 @@ func pinnedFree(t *rig.T) {
 	b := t.DRAMBuffer(n, 2048)
 	h := direct(t, n)
 	copy(h.Bytes(), rig.Pattern(3, n))
-	_, err := t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)
-	t.OK(err)
+	t.OK(rig.Error(t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)))
 	t.Release(h)
 	t.Holds(b, rig.Pattern(3, n), "written by a transfer without a wait")
 	t.Fails("after Free", t.Queue.ReadTo(t.Ctx, b, 0, h, 0, n), reprise.ErrReleased)
@@ -317,12 +315,9 @@ func pinnedBetweenQueues(t *rig.T) {
 		first, second := q[i%2], q[1-i%2]
 		want := rig.Pattern(i, n)
 		copy(h.Bytes(), want)
-		_, err := first.StartWriteFrom(t.Ctx, in, 0, h, 0, n)
-		t.OK(err)
-		_, err = first.StartReadTo(t.Ctx, in, 0, h, n, n)
-		t.OK(err)
-		_, err = second.StartWriteFrom(t.Ctx, out, 0, h, 2*n, n) // has nothing to do with them
-		t.OK(err)
+		t.OK(rig.Error(first.StartWriteFrom(t.Ctx, in, 0, h, 0, n)))
+		t.OK(rig.Error(first.StartReadTo(t.Ctx, in, 0, h, n, n)))
+		t.OK(rig.Error(second.StartWriteFrom(t.Ctx, out, 0, h, 2*n, n))) // has nothing to do with them
 		t.Follows(second, first, e)
 		t.OK(second.WriteFrom(t.Ctx, out, 0, h, n, n))
 		t.Holds(out, want, "round %d", i)

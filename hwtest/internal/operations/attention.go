@@ -285,7 +285,7 @@ func linear(t *opsRun, activation ops.Activation) {
 	sums, sizes := exactProduct(x, y)
 	want := makeArray(sums.dims, func(i index) float64 {
 		v := sums.at(i) + bias.at(i)
-		for _, f := range functions() {
+		for _, f := range functions {
 			if f.name == string(activation) {
 				return f.exact(v)
 			}

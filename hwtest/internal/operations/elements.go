@@ -310,12 +310,10 @@ type binary struct {
 	ints   func(x, y int64) int64
 }
 
-func binaries() []binary {
-	return []binary{
-		{"add", (*ops.Device).Add, func(x, y float64) float64 { return x + y }, func(x, y int64) int64 { return x + y }},
-		{"subtract", (*ops.Device).Subtract, func(x, y float64) float64 { return x - y }, func(x, y int64) int64 { return x - y }},
-		{"multiply", (*ops.Device).Multiply, func(x, y float64) float64 { return x * y }, func(x, y int64) int64 { return x * y }},
-	}
+var binaries = []binary{
+	{"add", (*ops.Device).Add, func(x, y float64) float64 { return x + y }, func(x, y int64) int64 { return x + y }},
+	{"subtract", (*ops.Device).Subtract, func(x, y float64) float64 { return x - y }, func(x, y int64) int64 { return x - y }},
+	{"multiply", (*ops.Device).Multiply, func(x, y float64) float64 { return x * y }, func(x, y int64) int64 { return x * y }},
 }
 
 func wrapped(dt ops.DataType, v int64) float64 {
@@ -331,7 +329,7 @@ func wrapped(dt ops.DataType, v int64) float64 {
 }
 
 func elementCases(cs *table) {
-	for _, op := range binaries() {
+	for _, op := range binaries {
 		for _, c := range []struct {
 			dt   ops.DataType
 			l    ops.Layout
@@ -351,7 +349,7 @@ func elementCases(cs *table) {
 			elementwise(t, op, ops.BFloat16, ops.Tile, shards, index{1, 1, 64, 64}, index{1, 1, 64, 64})
 		}, "%s bf16 in shards", op.name)
 	}
-	for _, f := range functions() {
+	for _, f := range functions {
 		for _, dt := range floats {
 			cs.add(func(t *opsRun) { unary(t, f, dt) }, "%s %s", f.name, typeName(dt))
 		}
@@ -386,23 +384,21 @@ type opsFunction struct {
 	positive bool // of positive numbers
 }
 
-func functions() []opsFunction {
-	return []opsFunction{
-		{"abs", (*ops.Device).Abs, math.Abs, false},
-		{"exp", (*ops.Device).Exp, math.Exp, false},
-		{"gelu", (*ops.Device).Gelu, func(v float64) float64 { return v * math.Erfc(-v/math.Sqrt2) / 2 }, false},
-		{"log", (*ops.Device).Log, math.Log, true},
-		{"neg", (*ops.Device).Neg, func(v float64) float64 { return -v }, false},
-		{"reciprocal", (*ops.Device).Reciprocal, func(v float64) float64 { return 1 / v }, true},
-		{"relu", (*ops.Device).Relu, func(v float64) float64 { return max(v, 0) }, false},
-		{"rsqrt", (*ops.Device).Rsqrt, func(v float64) float64 { return 1 / math.Sqrt(v) }, true},
-		{"sigmoid", (*ops.Device).Sigmoid, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }, false},
-		{"sign", (*ops.Device).Sign, func(v float64) float64 { return math.Copysign(1, v) }, true},
-		{"silu", (*ops.Device).Silu, func(v float64) float64 { return v / (1 + math.Exp(-v)) }, false},
-		{"sqrt", (*ops.Device).Sqrt, math.Sqrt, true},
-		{"square", (*ops.Device).Square, func(v float64) float64 { return v * v }, false},
-		{"tanh", (*ops.Device).Tanh, math.Tanh, false},
-	}
+var functions = []opsFunction{
+	{"abs", (*ops.Device).Abs, math.Abs, false},
+	{"exp", (*ops.Device).Exp, math.Exp, false},
+	{"gelu", (*ops.Device).Gelu, func(v float64) float64 { return v * math.Erfc(-v/math.Sqrt2) / 2 }, false},
+	{"log", (*ops.Device).Log, math.Log, true},
+	{"neg", (*ops.Device).Neg, func(v float64) float64 { return -v }, false},
+	{"reciprocal", (*ops.Device).Reciprocal, func(v float64) float64 { return 1 / v }, true},
+	{"relu", (*ops.Device).Relu, func(v float64) float64 { return max(v, 0) }, false},
+	{"rsqrt", (*ops.Device).Rsqrt, func(v float64) float64 { return 1 / math.Sqrt(v) }, true},
+	{"sigmoid", (*ops.Device).Sigmoid, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }, false},
+	{"sign", (*ops.Device).Sign, func(v float64) float64 { return math.Copysign(1, v) }, true},
+	{"silu", (*ops.Device).Silu, func(v float64) float64 { return v / (1 + math.Exp(-v)) }, false},
+	{"sqrt", (*ops.Device).Sqrt, math.Sqrt, true},
+	{"square", (*ops.Device).Square, func(v float64) float64 { return v * v }, false},
+	{"tanh", (*ops.Device).Tanh, math.Tanh, false},
 }
 
 func unary(t *opsRun, f opsFunction, dt ops.DataType) {

@@ -186,10 +186,8 @@ func usedAfterClose(t *rig.T) {
 	x := t.Load(t.BlankProgram("gone"))
 	t.Release(x)
 	_, captured := t.Record("t", rig.Running(x))
-	for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "close": x.Release(t.Ctx), "capture": captured} {
-		t.Fails(op, err, reprise.ErrReleased)
-		t.Says(err, `"gone"`, "it has been released already")
-	}
+	t.AllFail(reprise.ErrReleased, map[string]error{"run": t.Queue.Run(t.Ctx, x), "release": x.Release(t.Ctx), "capture": captured},
+		`"gone"`, "it has been released already")
 }
 
 func Arguments(t *rig.T, p chip.Processor, unique, common int) {
