@@ -143,10 +143,11 @@ func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
 			b.kd, err = kmd.Open(x.Ctx, b.Device.Open())
 		case LevelQueues:
 			b.kd, b.disp, err = openQueues(x.Ctx, b.Device.Open(), dispatch.Options{HangTimeout: x.Patience()})
-		case LevelDevice:
-			b.dev, err = x.Open(x.Ctx, b.Device.Open(), reprise.WithHangTimeout(x.Patience()))
-		case LevelTwo, LevelSplit:
-			opts := append(QueueOptions(l == LevelSplit), reprise.WithHangTimeout(x.Patience()))
+		case LevelDevice, LevelTwo, LevelSplit:
+			opts := []reprise.Option{reprise.WithHangTimeout(x.Patience())}
+			if l != LevelDevice {
+				opts = append(opts, QueueOptions(l == LevelSplit)...)
+			}
 			b.dev, err = x.Open(x.Ctx, b.Device.Open(), opts...)
 		}
 		if err != nil {
@@ -157,19 +158,14 @@ func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
 		}
 		b.level = l
 	}
-	if b.disp != nil {
-		note(x.opened, b.disp)
-	}
-	if b.dev != nil {
-		note(x.opened, b.dev)
-	}
-	x.KMD, x.Dispatch, x.Dev = b.kd, b.disp, b.dev
 	switch l {
 	case LevelKMD:
 		x.UseDriver(b.kd)
 	case LevelQueues:
+		note(x.opened, b.disp)
 		x.useQueues(b.kd, b.disp)
 	case LevelDevice, LevelTwo, LevelSplit:
+		note(x.opened, b.dev)
 		x.UseDevice(b.dev)
 	}
 	return x

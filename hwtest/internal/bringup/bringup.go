@@ -439,7 +439,7 @@ func streamCounts(t *rig.T, stream int) {
 func request(t *rig.T, c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, ret chip.XY, retAddr uint64, n int) {
 	niu, a := &t.Params.NIU, t.Params.Arch
 	regs := [][2]uint32{
-		{niu.Ctrl, ctrl},
+		{niu.Ctrl, ctrl | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift},
 		{niu.TargAddrLo, uint32(targAddr)}, {niu.RetAddrLo, uint32(retAddr)}, {niu.AtLenBe, uint32(n)},
 	}
 	if a == chip.Wormhole { // bits 35:32 of an address stand below the coordinate
@@ -465,12 +465,9 @@ func request(t *rig.T, c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, 
 	}
 }
 
-const writeRequest = chip.CtrlWrite | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
-const readRequest = chip.CtrlRead | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
-
 func writeOut(t *rig.T, c chip.Core, h *kmd.HostMemory, at int, data []byte) {
 	t.Poke(c, rig.Scratch, data)
-	request(t, c, writeRequest, t.Virtual(c), rig.Scratch, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), len(data))
+	request(t, c, chip.CtrlWrite, t.Virtual(c), rig.Scratch, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), len(data))
 	t.Same(data, h.Bytes()[at:at+len(data)], "host memory at %#x", at)
 }
 
@@ -488,7 +485,7 @@ func hostMemoryIn(t *rig.T) {
 	for i, at := range []int{0, 64, 4096, 65536, 1<<20 - 1024} {
 		want := rig.Pattern(i+50, 1024)
 		copy(h.Bytes()[at:], want)
-		request(t, c, readRequest, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), t.Virtual(c), rig.Scratch, 1024)
+		request(t, c, chip.CtrlRead, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), t.Virtual(c), rig.Scratch, 1024)
 		t.InL1(c, rig.Scratch, want, "L1 from host memory at %#x", at)
 	}
 }
