@@ -381,7 +381,8 @@ func sequenceRelay(t *rig.T) {
 		a := newArea(t, n, to)
 		a.put(to.Range(), 0, data)
 		t.Do(func(b *cq.Builder) {
-			b.SequenceHeader(sequence(w.write(0, 20), w.write(64, 33), cq.WriteLinear{NOC: t.NOCXY(to), Addr: rig.Scratch, Length: uint64(n)}))
+			b.SequenceHeader(sequence(w.write(0, 20), w.write(64, 33),
+				cq.WriteLinear{NOC: t.NOCXY(to), Addr: rig.Scratch, Length: uint64(n)}))
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(n)})
 			b.Sequence(sequence(w.write(96, 4), w.write(112, 7)))
 		})
