@@ -17,7 +17,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/tensix"
 	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/effort"
@@ -134,9 +133,9 @@ func TestConformance(t *testing.T) {
 	s := &rig.Settings{Limit: 10 * time.Minute, Short: short, Long: effort.Hours, Unsafe: *unsafeFlag,
 		Victim: []string{os.Args[0], VictimCommand}, Compare: other(t), Property: rapidProperty}
 	if *updateFlag {
-		var rec tensix.Recorder
-		s.Record = rec.Record
-		t.Cleanup(func() { rec.Write(t, "internal/tensix/vectors/golden.bin") })
+		var rec recorder
+		s.Record = rec.record
+		t.Cleanup(func() { rec.write(t, "internal/tensix/vectors/golden.bin") })
 	}
 	for _, d := range devices(t) {
 		t.Run(d.Name, func(t *testing.T) {

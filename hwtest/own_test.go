@@ -23,7 +23,7 @@ import (
 
 // spin starts a program that doesn't end, in a trace.
 func spin(t *rig.T) {
-	t.Replay(t.Capture("spin", t.Load(t.Spin(t.PerWorker(16), chip.BRISC, chip.Core{X: 1, Y: 1}))))
+	t.Replay(t.Capture("spin", t.Load(t.Spin(t.PerWorker(16), chip.BRISC, chip.Single(1, 1)))))
 }
 
 // Whatever a case waits for, it fails at its limit, and the next one has a device that works.

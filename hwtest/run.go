@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/bringup"
 	"github.com/reprise-tt/reprise/hwtest/internal/commands"
 	"github.com/reprise-tt/reprise/hwtest/internal/control"
@@ -29,7 +28,6 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/traces"
 	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
-	"github.com/reprise-tt/reprise/kmd"
 )
 
 // ErrNoCases is returned when a pattern selects no case.
@@ -145,7 +143,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []Case
 		rep.Ended = err.Error()
 		return fmt.Errorf("hwtest: %w", err)
 	}
-	arch, err := probe(ctx, d)
+	arch, err := rig.Probe(ctx, d)
 	if err != nil {
 		if ctx.Err() != nil {
 			return cut()
@@ -172,7 +170,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []Case
 		}
 		if !ended {
 			b = &rig.Shared{Device: d, Config: &cfg.Settings} // the case keeps the other one
-			_, err := probe(ctx, d)
+			_, err := rig.Probe(ctx, d)
 			if err == nil {
 				ran++
 				continue
@@ -189,17 +187,6 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []Case
 		return fmt.Errorf("hwtest: close %s after the last case: %w", d.Given, err)
 	}
 	return nil
-}
-
-// probe opens a device and reads a register: one that reads as all ones can be opened too.
-func probe(ctx context.Context, d *target.Device) (chip.Arch, error) {
-	ctx, cancel := context.WithTimeout(ctx, rig.Patience(d))
-	defer cancel()
-	kd, err := kmd.Open(ctx, d.Open())
-	if err != nil {
-		return 0, err
-	}
-	return kd.Arch(), errors.Join(kd.Alive(), kd.Close())
 }
 
 // attempt runs a case.

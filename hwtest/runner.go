@@ -184,12 +184,12 @@ func (t *trial) Error(args ...any)                 { t.say(line(args), args, tru
 func (t *trial) Errorf(format string, args ...any) { t.say(fmt.Sprintf(format, args...), args, true) }
 
 func (t *trial) Fatal(args ...any) {
-	t.say(line(args), args, true)
+	t.Error(args...)
 	runtime.Goexit()
 }
 
 func (t *trial) Fatalf(format string, args ...any) {
-	t.say(fmt.Sprintf(format, args...), args, true)
+	t.Errorf(format, args...)
 	runtime.Goexit()
 }
 

@@ -29,11 +29,7 @@ func Victim(ctx context.Context, device kmd.Target, once bool, out io.Writer) er
 	<-tr.start(func(tb tb) {
 		t := &rig.T{TB: tb, Ctx: ctx, Shared: &rig.Shared{}, Device: &target.Device{}, Config: &rig.Settings{}}
 		t = t.Unclosed(device, reprise.WithQueueMemory(1<<20), reprise.WithQueues(VictimQueues))
-		t.Cleanup(func() {
-			if err := t.Dev.Close(ctx); err != nil {
-				t.Error(err)
-			}
-		})
+		t.Ends(func() error { return t.Dev.Close(ctx) })
 		in, sum := t.DRAMBuffer(4*64, 64), t.DRAMBuffer(4*64, 64)
 		count := func(first uint32) []byte { return rig.MakeWords(in.Size(), func(i uint32) uint32 { return first + i }) }
 		x := t.Load(t.AddProgram("add", chip.Core{X: 1}, in, sum, 7))

@@ -10,6 +10,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -142,10 +143,23 @@ func (cs *Table) Add(name, protects string, run func(*T)) *Case {
 	return &(*cs)[len(*cs)-1]
 }
 
-// Each appends a case for each value, which its name has, and returns these cases.
+// parts are the elements of an array, or another value itself.
+func parts(v any) (all []any) {
+	r := reflect.ValueOf(v)
+	if r.Kind() != reflect.Array {
+		return []any{v}
+	}
+	for i := range r.Len() {
+		all = append(all, r.Index(i).Interface())
+	}
+	return all
+}
+
+// Each appends a case for each value, which its name has, and returns these cases. The name has an
+// array element by element.
 func Each[V any](cs *Table, name, protects string, run func(*T, V), values ...V) Table {
 	for _, v := range values {
-		cs.Add(fmt.Sprintf(name, v), protects, func(t *T) { run(t, v) })
+		cs.Add(fmt.Sprintf(name, parts(v)...), protects, func(t *T) { run(t, v) })
 	}
 	return (*cs)[len(*cs)-len(values):]
 }
@@ -154,7 +168,7 @@ func Each[V any](cs *Table, name, protects string, run func(*T, V), values ...V)
 func Pairs[A, B any](cs *Table, name, protects string, run func(*T, A, B), as []A, bs []B) {
 	for _, a := range as {
 		for _, b := range bs {
-			cs.Add(fmt.Sprintf(name, a, b), protects, func(t *T) { run(t, a, b) })
+			cs.Add(fmt.Sprintf(name, append(parts(a), parts(b)...)...), protects, func(t *T) { run(t, a, b) })
 		}
 	}
 }
@@ -192,7 +206,7 @@ type Draw interface {
 func Sample[V any](r Draw, from []V, label string) V { return from[r.IntRange(0, len(from)-1, label)] }
 
 type seeded struct {
-	t   *T
+	*T
 	rng *rand.Rand
 }
 
@@ -212,10 +226,6 @@ func SeededProperty(t *T, n int, prop func(Draw)) {
 
 func (s seeded) IntRange(from, to int, _ string) int { return from + s.rng.IntN(to-from+1) }
 func (s seeded) Uint32(string) uint32                { return s.rng.Uint32() }
-
-func (s seeded) Fatalf(format string, args ...any) {
-	s.t.Fatalf(format, args...)
-}
 
 func (s seeded) Repeat(actions map[string]func(Draw)) {
 	names := slices.Sorted(maps.Keys(actions))
@@ -314,10 +324,14 @@ func (t *T) Fails(what string, err, want error) {
 	}
 }
 
-// AllFail checks what kind of error each of several calls has.
-func (t *T) AllFail(want error, calls map[string]error) {
+// AllFail checks what kind of error each of several calls has. With parts, its text has the call's
+// name and the parts.
+func (t *T) AllFail(want error, calls map[string]error, parts ...string) {
 	for _, what := range slices.Sorted(maps.Keys(calls)) {
 		t.Fails(what, calls[what], want)
+		if parts != nil {
+			t.Says(calls[what], append([]string{what}, parts...)...)
+		}
 	}
 }
 

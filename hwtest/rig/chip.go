@@ -260,11 +260,7 @@ func (t *T) Pin(n int) *kmd.HostMemory {
 	}
 	h, err := t.KMD.PinHostMemory(n)
 	t.OK(err)
-	t.Cleanup(func() {
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Ends(h.Close)
 	return h
 }
 

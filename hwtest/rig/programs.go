@@ -39,7 +39,7 @@ func Running(xs ...*reprise.Executable) func(*reprise.Recorder) error {
 
 // Capture records programs as a trace and releases it with the case.
 func (t *T) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
-	return t.Trace(name, Running(xs...))
+	return t.Hold(t.Record(name, Running(xs...)))
 }
 
 // OneKernel is a program of one kernel, by its name.
@@ -68,12 +68,11 @@ func (t *T) StoreProgram(name string, on chip.Range, b *reprise.Buffer, seed uin
 //go:embed kernels/prebuilt
 var archives embed.FS
 
-// Prebuilt has the images of the suite's own kernels.
-var Prebuilt = images.New(archives, "kernels/prebuilt")
+var prebuilt = images.New(archives, "kernels/prebuilt")
 
 // Own loads one of the suite's own kernels.
 func (t *T) Own(name string) *kernels.Image {
-	file, err := Prebuilt.ELF(t.Dev.Arch(), name)
+	file, err := prebuilt.ELF(t.Params.Arch, name)
 	t.OK(err)
 	im, err := kernels.Load(file)
 	t.OK(err)
@@ -96,6 +95,9 @@ func (t *T) RunAndWait(x *reprise.Executable) {
 	t.Wait()
 }
 
+// RunProgram loads a program and runs it to its end.
+func (t *T) RunProgram(p *reprise.Program) { t.RunAndWait(t.Load(p)) }
+
 // AddCircularBuffer gives a program a circular buffer on all workers.
 func AddCircularBuffer(t *T, p *reprise.Program, index, size, pages int) {
 	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: []chip.Range{t.Grid()}, PageSize: size,
@@ -104,11 +106,9 @@ func AddCircularBuffer(t *T, p *reprise.Program, index, size, pages int) {
 
 // Spinning starts a program that runs until release is called, which another queue has to do.
 func (t *T) Spinning(q *reprise.Queue, on chip.Range) (release func(*reprise.Queue)) {
-	word := t.PerWorker(16)
-	t.On(q).Start(t.Load(OneKernel(reprise.Kernel{
-		Name: "spin", Image: t.Kernel(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{on}, Args: Args(word.Addr(), 1),
-	}, word)))
-	return func(by *reprise.Queue) { t.On(by).Write(word, Repeated(word.Size(), 1)) }
+	word, u := t.PerWorker(16), t.On(q)
+	u.Start(u.Load(u.Spin(word, chip.BRISC, on)))
+	return func(by *reprise.Queue) { t.On(by).EndSpin(word) }
 }
 
 // AddProgram adds a number to each word of pages of 64 B, on one core.
@@ -174,11 +174,6 @@ func (t *T) Follows(second, first *reprise.Queue, e *reprise.Event) {
 	t.OK(second.WaitEvent(t.Ctx, e))
 }
 
-// CaptureOn is Capture for another queue.
-func (t *T) CaptureOn(q *reprise.Queue, name string, xs ...*reprise.Executable) *reprise.Trace {
-	return t.On(q).Capture(name, xs...)
-}
-
 // MixProgram mixes a number into a word of some cores; its kernels have at least size bytes.
 func (t *T) MixProgram(name string, on chip.Range, b *reprise.Buffer, number uint32, size int) *reprise.Program {
 	im := t.Own("mix")
@@ -225,6 +220,12 @@ func (t *T) Follow() *Mix {
 	f := NewMix(t)
 	f.Buffer = t.PerWorker(16)
 	return f
+}
+
+// Mixing is Follow, with a mix program for a number on some cores or on all.
+func (t *T) Mixing(number uint32, on ...chip.Range) (*Mix, *reprise.Executable) {
+	f := t.Follow()
+	return f, f.Load("x", number, on...)
 }
 
 // On is the model's part on another queue.
@@ -281,6 +282,14 @@ func (f *Mix) LoadLong(name string, number uint32, size int, on ...chip.Range) *
 	x := f.T.Load(f.T.MixProgram(name, f.on(on), f.Buffer, number, size))
 	f.does[x] = []mixing{{number, f.on(on)}}
 	return x
+}
+
+// LoadSizes loads mix programs with numbers from first on, and kernels of given lengths.
+func (f *Mix) LoadSizes(first uint32, sizes []int, on ...chip.Range) (xs []*reprise.Executable) {
+	for i, n := range sizes {
+		xs = append(xs, f.LoadLong(fmt.Sprint("size ", n), first+uint32(i), n&^15, on...))
+	}
+	return xs
 }
 
 // Run is what a run of the mix program with a number does, on some cores or on all.

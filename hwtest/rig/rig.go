@@ -108,15 +108,23 @@ func (b *Shared) discard(t TB) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience(b.Device))
 	defer cancel()
-	kd, err := kmd.Open(ctx, b.Device.Open())
-	if err == nil {
-		err = errors.Join(kd.Alive(), kd.Close())
-	}
+	_, err := Probe(ctx, b.Device)
 	if err == nil {
 		return
 	}
 	_, reset := kmd.Reset(ctx, b.Device.Open(), kmd.ResetConfig{Mode: kmd.ResetASIC})
 	t.Logf("reset after a failure, as %v: %v", err, reset)
+}
+
+// Probe opens a device and reads a register: one that reads as all ones can be opened too.
+func Probe(ctx context.Context, d *target.Device) (chip.Arch, error) {
+	ctx, cancel := context.WithTimeout(ctx, Patience(d))
+	defer cancel()
+	kd, err := kmd.Open(ctx, d.Open())
+	if err != nil {
+		return 0, err
+	}
+	return kd.Arch(), errors.Join(kd.Alive(), kd.Close())
 }
 
 // use opens the device at the level if it isn't open.
@@ -135,10 +143,11 @@ func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
 			b.kd, err = kmd.Open(x.Ctx, b.Device.Open())
 		case LevelQueues:
 			b.kd, b.disp, err = openQueues(x.Ctx, b.Device.Open(), dispatch.Options{HangTimeout: x.Patience()})
-		case LevelDevice:
-			b.dev, err = x.Open(x.Ctx, b.Device.Open(), reprise.WithHangTimeout(x.Patience()))
-		case LevelTwo, LevelSplit:
-			opts := append(QueueOptions(l == LevelSplit), reprise.WithHangTimeout(x.Patience()))
+		case LevelDevice, LevelTwo, LevelSplit:
+			opts := []reprise.Option{reprise.WithHangTimeout(x.Patience())}
+			if l != LevelDevice {
+				opts = append(opts, QueueOptions(l == LevelSplit)...)
+			}
 			b.dev, err = x.Open(x.Ctx, b.Device.Open(), opts...)
 		}
 		if err != nil {
@@ -149,19 +158,14 @@ func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
 		}
 		b.level = l
 	}
-	if b.disp != nil {
-		note(x.opened, b.disp)
-	}
-	if b.dev != nil {
-		note(x.opened, b.dev)
-	}
-	x.KMD, x.Dispatch, x.Dev = b.kd, b.disp, b.dev
 	switch l {
 	case LevelKMD:
 		x.UseDriver(b.kd)
 	case LevelQueues:
+		note(x.opened, b.disp)
 		x.useQueues(b.kd, b.disp)
 	case LevelDevice, LevelTwo, LevelSplit:
+		note(x.opened, b.dev)
 		x.UseDevice(b.dev)
 	}
 	return x
@@ -180,9 +184,7 @@ func (b *Shared) leave(t TB, l Level) bool {
 	if b.level == l {
 		return false
 	}
-	if err := b.Close(t.Context()); err != nil {
-		t.Errorf("close: %v", err)
-	}
+	b.Only(t, LevelNone)
 	return true
 }
 
@@ -270,17 +272,22 @@ func (t *T) OK(errs ...error) {
 	t.Fatal(err)
 }
 
+// Ends calls a function with the end of the case, whose error fails a case that hasn't failed.
+func (t *T) Ends(fn func() error) {
+	t.Cleanup(func() {
+		if err := fn(); err != nil && !t.Failed() {
+			t.Errorf("at the end: %v", err)
+		}
+	})
+}
+
 // Queues opens the device up to its command queues for the length of a case.
 func (t *T) Queues(o dispatch.Options) *T {
 	if o.HangTimeout == 0 {
 		o.HangTimeout = t.Patience()
 	}
 	u, end := t.queues(o)
-	t.Cleanup(func() {
-		if err := end(); err != nil && !t.Failed() {
-			t.Errorf("close: %v", err)
-		}
-	})
+	t.Ends(end)
 	return u
 }
 
@@ -303,11 +310,7 @@ func (t *T) Full(opts ...reprise.Option) *T {
 		t.Fatalf("the case shares a device with others, and opens another one: a case that does has LevelOwn")
 	}
 	u := t.Unclosed(t.Device.Open(), append([]reprise.Option{reprise.WithHangTimeout(t.Patience())}, opts...)...)
-	t.Cleanup(func() {
-		if err := u.Dev.Close(context.WithoutCancel(t.Context())); err != nil && !t.Failed() {
-			t.Errorf("close: %v", err)
-		}
-	})
+	t.Ends(func() error { return u.Dev.Close(context.WithoutCancel(t.Context())) })
 	return u
 }
 

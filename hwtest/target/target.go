@@ -56,12 +56,10 @@ type Device struct {
 }
 
 // One reports whether all openings are of one card; otherwise each has its own.
-func (d *Device) One() bool { return d.Kind == Silicon || d.served() }
+func (d *Device) One() bool { return d.Kind == Silicon || strings.HasPrefix(d.Given, "socket:") }
 
 // Several reports whether more device nodes were named.
 func (d *Device) Several() bool { return len(d.nodes) > 1 }
-
-func (d *Device) served() bool { return strings.HasPrefix(d.Given, "socket:") }
 
 // socket returns what opens a served card, with a target for each opening.
 func socket(path string) func() kmd.Target { return func() kmd.Target { return cards.Socket(path) } }
@@ -87,6 +85,8 @@ func (e *Error) Error() string {
 func Wrong(flag string, value any, why, hint string) *Error {
 	return &Error{Flag: flag, Value: fmt.Sprint(value), Why: why, Hint: hint}
 }
+
+func unknown(name, why, hint string) error { return Wrong("", name, why, hint).By(ErrUnknown) }
 
 // By adds the cause.
 func (e *Error) By(err error) *Error {
@@ -115,7 +115,7 @@ func Parse(name string, server ttsim.Option) (*Device, error) {
 	case kind == "session" && rest != "":
 		return parseSession(name, rest)
 	}
-	return nil, &Error{Value: name, Why: ErrUnknown.Error(), Hint: "use " + Help, Err: ErrUnknown}
+	return nil, unknown(name, ErrUnknown.Error(), "use "+Help)
 }
 
 // parseNodes makes a device of a node; more of them are its machine.
@@ -123,8 +123,7 @@ func parseNodes(name string) (*Device, error) {
 	nodes := strings.Split(name, ",")
 	for i, n := range nodes {
 		if n == "" || slices.Contains(nodes[:i], n) {
-			return nil, &Error{Value: name, Why: fmt.Sprintf("node %q is empty or there twice", n),
-				Hint: "give each device node once, with commas between them", Err: ErrUnknown}
+			return nil, unknown(name, fmt.Sprintf("node %q is empty or there twice", n), "give each device node once, with commas between them")
 		}
 	}
 	label := strings.Trim(strings.NewReplacer("/", "_", ",", "").Replace(name), "_")
@@ -154,7 +153,7 @@ func parseSession(name, path string) (*Device, error) {
 	wrong := &Error{Value: name, Hint: "reprise demo --record FILE makes one"}
 	f, err := os.Open(path)
 	if err != nil {
-		wrong.Why, wrong.Err = "the recording can't be read: "+inner(err).Error(), err
+		wrong.Why, wrong.Err = "the recording can't be read: "+errors.Unwrap(err).Error(), err
 		return nil, wrong
 	}
 	s, err := session.Read(f)
@@ -163,12 +162,4 @@ func parseSession(name, path string) (*Device, error) {
 		return nil, wrong
 	}
 	return &Device{Name: "session_" + filepath.Base(path), Given: name, Kind: Recording, open: func() kmd.Target { return s.Player() }}, nil
-}
-
-func inner(err error) error {
-	var e *os.PathError
-	if errors.As(err, &e) {
-		return e.Err
-	}
-	return err
 }

@@ -12,36 +12,27 @@ import (
 // Half is half of the prefetcher's scratch memory, one step of a relay.
 const Half = 64 << 10
 
-func relayCases() rig.Table {
-	var cs rig.Table
+func relayCases() (cs rig.Table) {
 	rig.Pairs(&cs, "RELAY_LINEAR %d bytes from %s", "data of any length come from any memory to a dispatcher's write",
 		func(t *rig.T, n int, from string) { RelayLinear(t, n, from, 0) },
 		[]int{16, 64, 4064, 4096, 8192, Half - 64, Half, Half + 64, 2 * Half, 3*Half + 16, 700_000}, []string{"L1", "DRAM", "host memory"})
 	rig.Pairs(&cs, "RELAY_LINEAR %[2]d bytes at address +%[1]d", "the relay's scratch memory is aligned with its source",
 		func(t *rig.T, skew, n int) { RelayLinear(t, n, "DRAM", skew) },
 		[]int{16, 32, 48}, []int{16, Half - 16, Half, Half + 48, 200_000})
-	for _, dram := range []bool{true, false} {
-		kind := map[bool]string{true: "DRAM", false: "L1"}[dram]
-		for _, g := range []struct{ page, pages, start, adjust int }{
-			{64, 1, 0, 0}, {64, 200, 3, 0}, {64, 7, 1, 16}, {1024, 33, 5, 1008}, {2048, 64, 0, 0}, {4096, 16, 2, 4000},
-			{4096 + 64, 20, 0, 0}, {Half, 2, 1, 0}, {Half + 64, 3, 0, 0}, {100 << 10, 2, 4, 32752}, {200 << 10, 1, 0, 0},
-		} {
-			cs.Add(fmt.Sprintf("RELAY_PAGED %s %d pages of %d from %d less %d", kind, g.pages, g.page, g.start, g.adjust), "pages are gathered from the start page on, less the adjustment",
-				func(t *rig.T) { RelayPaged(t, dram, g.page, g.pages, g.start, g.adjust) })
-		}
-	}
+	rig.Pairs(&cs, "RELAY_PAGED %s %d pages of %d from %d less %d", "pages are gathered from the start page on, less the adjustment",
+		func(t *rig.T, kind string, n [4]int) { RelayPaged(t, kind == "DRAM", n[1], n[0], n[2], n[3]) }, []string{"DRAM", "L1"}, [][4]int{
+			{1, 64, 0, 0}, {200, 64, 3, 0}, {7, 64, 1, 16}, {33, 1024, 5, 1008}, {64, 2048, 0, 0}, {16, 4096, 2, 4000},
+			{20, 4096 + 64, 0, 0}, {2, Half, 1, 0}, {3, Half + 64, 0, 0}, {2, 100 << 10, 4, 32752}, {1, 200 << 10, 0, 0},
+		})
 	rig.Pairs(&cs, "RELAY_PAGED_PACKED %d buffers of pages of %d", "several interleaved buffers are gathered one after the other",
 		RelayPagedPacked, []int{1, 2, 7, 34, 35}, []int{1 << 10, 1 << 11, 1 << 12, 1 << 14})
 	for _, log := range []int{11, 14} {
-		for _, n := range []int{1 << log, 5<<log + 64, Half - 64, Half, Half + 64} {
-			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log), "whole pages and a part of one are gathered, of any total length",
-				func(t *rig.T) { relayOnePacked(t, n, log) })
-		}
+		rig.Each(&cs, fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %%d bytes in pages of %d", 1<<log), "whole pages and a part of one are gathered, of any total length",
+			func(t *rig.T, n int) { relayOnePacked(t, n, log) }, 1<<log, 5<<log+64, Half-64, Half, Half+64)
 	}
-	for _, log := range []int{6, 7, 10, 11, 12, 13, 15} {
-		rig.Each(&cs, fmt.Sprintf("EXEC_BUF %%d commands in pages of %d", 1<<log), "commands in DRAM run as those of the issue queue do",
-			func(t *rig.T, commands int) { ExecBuf(t, commands, log) }, 1, 40, 1000)
-	}
+	rig.Pairs(&cs, "EXEC_BUF %[2]d commands in pages of %[1]d", "commands in DRAM run as those of the issue queue do",
+		func(t *rig.T, page, commands int) { ExecBuf(t, commands, bits.TrailingZeros(uint(page))) },
+		[]int{1 << 6, 1 << 7, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 15}, []int{1, 40, 1000})
 	cs.Add("RELAY_LINEAR_H", "on the chip with the PCIe link RELAY_LINEAR_H is RELAY_LINEAR", relayLinearH)
 	cs.Add("RELAY_LINEAR from the end of a DRAM bank", "the relay's source address has more than 32 bits where the tile has", relayHigh)
 	cs.Add("ring buffer from its start", "a cached binary is relayed any number of times, in any pieces", ringbufferPieces)

@@ -6,12 +6,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/hwtest/rig"
-	"github.com/reprise-tt/reprise/kernels"
 )
 
 // Rings are the cases of layer rings.
-func Rings() rig.Table {
-	var cs rig.Table
+func Rings() (cs rig.Table) {
 	rig.Each(&cs, "programs with the completion count from %#x",
 		"completion counts wrap at 17 bits on the device and at 32 bits on the host without a program noticing",
 		countFrom, 0, 0x1FF00, 0xFFF0, 0x1FFFF, 0xFFFFFF00, 0xFFFFFFFF)
@@ -28,11 +26,7 @@ func Rings() rig.Table {
 
 // mixImage compiles the mix program with its kernels in DRAM.
 func mixImage(t *rig.T, on chip.Range, number uint32, at uint32, dram uint32) *dispatch.Image {
-	file, err := rig.Prebuilt.ELF(t.Params.Arch, "mix")
-	t.OK(err)
-	im, err := kernels.Load(file)
-	t.OK(err)
-	k := dispatch.Kernel{Name: "mix", Processor: chip.BRISC, Cores: []chip.Range{on}, Text: im.Text, Common: []uint32{number}}
+	k := dispatch.Kernel{Name: "mix", Processor: chip.BRISC, Cores: []chip.Range{on}, Text: t.Own("mix").Text, Common: []uint32{number}}
 	for c := range on.Cores() {
 		k.Args = append(k.Args, dispatch.CoreArgs{Core: c, Args: []uint32{at, uint32(c.X)}})
 	}

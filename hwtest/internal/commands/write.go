@@ -2,7 +2,6 @@
 package commands
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -12,31 +11,16 @@ import (
 
 // Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their
 // arguments.
-func Cases() rig.Table {
-	return slices.Concat(writeCases(), packedCases(), relayCases(), syncCases(), ownCases())
-}
-
-const page = 4096
-
-func writeCases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	// Around the NoC's word, the chips' packet limits, the ring's pages and blocks.
 	rig.Each(&cs, "WRITE_LINEAR of %d bytes to one core", "an inline write of any length arrives whole and changes nothing around it", writeLinear,
 		1, 2, 4, 16, 31, 64, 100, page-33, page-32, page-31, page, page+1, 8191, 8192, 8193, 16384, 16385, 65536, 126<<10)
 	rig.Each(&cs, "WRITE_LINEAR of %d bytes to a rectangle", "a multicast reaches every core of its rectangle and none outside",
 		writeLinearRect, 4, 64, page-32, page+16, 16384, 40000)
-	for _, dram := range []bool{true, false} {
-		kind := "L1"
-		if dram {
-			kind = "DRAM"
-		}
-		for _, g := range []struct{ page, pages, start int }{
-			{64, 1, 0}, {64, 1, 5}, {64, 100, 3}, {1024, 17, 6}, {page, 3, 0}, {page - 64, 9, 1}, {page + 64, 5, 0}, {2048, 60, 2}, {65536, 1, 4}, {40960, 3, 7},
-		} {
-			cs.Add(fmt.Sprintf("WRITE_PAGED %s %d pages of %d from %d", kind, g.pages, g.page, g.start), "pages go round the banks from the start page on, whatever their size",
-				func(t *rig.T) { writePaged(t, dram, g.page, g.pages, g.start) })
-		}
-	}
+	rig.Pairs(&cs, "WRITE_PAGED %s %d pages of %d from %d", "pages go round the banks from the start page on, whatever their size",
+		func(t *rig.T, kind string, n [3]int) { writePaged(t, kind == "DRAM", n[1], n[0], n[2]) }, []string{"DRAM", "L1"}, [][3]int{
+			{1, 64, 0}, {1, 64, 5}, {100, 64, 3}, {17, 1024, 6}, {3, page, 0}, {9, page - 64, 1}, {5, page + 64, 0}, {60, 2048, 2}, {1, 65536, 4}, {3, 40960, 7},
+		})
 	cs.Add("WRITE_LINEAR to the end of L1", "the last byte of L1 can be written and the first", writeLinearEnds)
 	cs.Add("WRITE_LINEAR to DRAM above 4 GiB", "a write's address has more than 32 bits where the tile has", writeLinearHigh)
 	cs.Add("WRITE_LINEAR_H", "on the chip with the PCIe link WRITE_LINEAR_H is WRITE_LINEAR", writeLinearH)
@@ -45,8 +29,10 @@ func writeCases() rig.Table {
 	cs.Add("WRITE_LINEAR_H_HOST of every size class", "records of any length reach the host whole", writeHost)
 	cs.Add("WRITE_LINEAR_H_HOST and events interleaved", "records and events come in the order of their commands", writeHostEvents)
 	cs.Add("many small writes", "thousands of commands in one batch keep their order", manySmall)
-	return cs
+	return slices.Concat(cs, packedCases(), relayCases(), syncCases(), ownCases())
 }
+
+const page = 4096
 
 // guard is how many bytes of an area lie before rig.Scratch, and as many after the size.
 const guard = 32
@@ -238,8 +224,7 @@ func manySmall(t *rig.T) {
 	rig.Equal(t, rig.Word(t.Peek(c, rig.Scratch, 4)), uint32(n-1), "the last of many writes to one word")
 }
 
-func packedCases() rig.Table {
-	var cs rig.Table
+func packedCases() (cs rig.Table) {
 	own := func(t *rig.T, subs, size int) { WritePacked(t, subs, size, false) }
 	for _, subs := range []int{1, 2, 3, 4, 5, 40, 110, 161, 255, 500, 1020} {
 		rig.Pairs(&cs, "WRITE_PACKED %d times %d bytes", "every destination gets its own slot, wherever the ring's pages end", own,
@@ -249,19 +234,12 @@ func packedCases() rig.Table {
 	}
 	for _, size := range []int{1364, 2048, page - 16, page} {
 		rig.Pairs(&cs, "WRITE_PACKED %d times %d bytes", "slots may be as long as a page of the ring", own, []int{20}, []int{size})
-		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d bytes", size), "a shared slot may be as long as a page of the ring and lie across two",
-			func(t *rig.T) { WritePacked(t, 70, size, true) })
+		rig.Each(&cs, "WRITE_PACKED no stride %d bytes", "a shared slot may be as long as a page of the ring and lie across two",
+			func(t *rig.T, size int) { WritePacked(t, 70, size, true) }, size)
 	}
-	for _, rects := range []int{1, 2, 3, 20, 80, 81, 510} {
-		for _, same := range []bool{false, true} {
-			stride := "own slots"
-			if same {
-				stride = "no stride"
-			}
-			cs.Add(fmt.Sprintf("WRITE_PACKED %d rectangles %s", rects, stride), "multicasts in a packed write reach their rectangles",
-				func(t *rig.T) { WritePackedRects(t, rects, same) })
-		}
-	}
+	rig.Pairs(&cs, "WRITE_PACKED %d rectangles %s", "multicasts in a packed write reach their rectangles",
+		func(t *rig.T, rects int, stride string) { WritePackedRects(t, rects, stride == "no stride") },
+		[]int{1, 2, 3, 20, 80, 81, 510}, []string{"own slots", "no stride"})
 	rig.Pairs(&cs, "WRITE_PACKED_LARGE %d times %d bytes", "pieces go to their rectangles, linked or not", WriteLarge,
 		[]int{1, 2, 5, 17, 34, 35}, []int{1, 16, 100, 5000})
 	cs.Add("WRITE_PACKED_LARGE of 65536 bytes", "the longest run, whose length field is all ones, is written whole",

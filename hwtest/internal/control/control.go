@@ -217,36 +217,34 @@ func (c *control) load(ss []stmt) {
 	}
 }
 
-func (c *control) record(r *reprise.Recorder, ss []stmt) error {
+func (c *control) record(r *reprise.Recorder, ss []stmt) {
 	for i := range ss {
 		s := &ss[i]
-		body := func() error { return c.record(r, s.body) }
+		record := func(ss []stmt) func() error {
+			return func() error { c.record(r, ss); return nil }
+		}
+		body := record(s.body)
 		var bodies []func() error
 		for _, b := range s.bodies {
-			bodies = append(bodies, func() error { return c.record(r, b) })
+			bodies = append(bodies, record(b))
 		}
-		var err error
 		switch s.op {
 		case opMix:
-			err = r.Run(c.mixer(s), c.given(s)...)
+			r.Run(c.mixer(s), c.given(s)...)
 		case opAdd:
-			err = r.Run(c.adder(s))
+			r.Run(c.adder(s))
 		case opLoop:
-			err = r.Loop(s.n, body)
+			r.Loop(s.n, body)
 		case opWhile:
-			err = r.While(c.cond(s), s.limit, body)
+			r.While(c.cond(s), s.limit, body)
 		case opIf:
-			err = r.If(c.cond(s), bodies[0], append(bodies, nil)[1])
+			r.If(c.cond(s), bodies[0], append(bodies, nil)[1])
 		case opSwitch:
-			err = r.Switch(c.counters, 64*s.counter, bodies...)
+			r.Switch(c.counters, 64*s.counter, bodies...)
 		case opCall:
-			err = r.Call(c.callees[s.n])
-		}
-		if err != nil {
-			return err
+			r.Call(c.callees[s.n])
 		}
 	}
-	return nil
 }
 
 func (c *control) compared(s *stmt) uint32 {
@@ -323,7 +321,7 @@ func (c *control) run(ss []stmt) {
 
 func (c *control) captured(ss []stmt) *reprise.Trace {
 	c.load(ss)
-	return c.t.Trace("control", func(r *reprise.Recorder) error { return c.record(r, ss) })
+	return c.t.Trace("control", func(r *reprise.Recorder) { c.record(r, ss) })
 }
 
 // replay replays a trace of statements, and carries them out on the host.
@@ -354,7 +352,7 @@ func (c *control) replays(n int, tr *reprise.Trace, ss []stmt) {
 	}
 }
 
-func forms() rig.Table {
+func forms() (cs rig.Table) {
 	deep := func(n int, wrap func(...stmt) stmt) stmt {
 		s := mix(7)
 		for range n {
@@ -373,7 +371,6 @@ func forms() rig.Table {
 	for i := range uint32(8) {
 		eight = append(eight, mix(i))
 	}
-	var cs rig.Table
 	form := func(name, protects string, ss ...stmt) {
 		cs.Add(name, protects, func(t *rig.T) { replays(t, 2, ss...) })
 	}
@@ -486,9 +483,8 @@ func comparison(t *rig.T, is cq.Compare) {
 }
 
 func wordsAnywhere(t *rig.T) {
-	f := t.Follow()
 	on := chip.Grid(2, 2)
-	x := f.Load("x", 3, on)
+	f, x := t.Mixing(3, on)
 	for _, b := range []*reprise.Buffer{
 		t.DRAMBuffer(32*64, 64), t.DRAMBuffer(5*2048, 2048), t.L1Buffer(12*48, 48),
 		t.DRAMBuffer(40*32, 32),
@@ -497,11 +493,10 @@ func wordsAnywhere(t *rig.T) {
 			data := rig.Pattern(off, b.Size())
 			word := rig.Word(data[off:])
 			t.Write(b, data)
-			tr := t.Trace("word", func(r *reprise.Recorder) error {
-				word := func(is cq.Compare) error {
-					return r.If(reprise.Cond{Buffer: b, Offset: off, Is: is, Value: word}, func() error { return r.Run(x) }, nil)
+			tr := t.Trace("word", func(r *reprise.Recorder) {
+				for _, is := range []cq.Compare{cq.Equal, cq.NotEqual} {
+					r.If(reprise.Cond{Buffer: b, Offset: off, Is: is, Value: word}, func() error { return r.Run(x) }, nil)
 				}
-				return errors.Join(word(cq.Equal), word(cq.NotEqual))
 			})
 			t.Replay(tr)
 			f.Run(3, on)
@@ -531,10 +526,11 @@ func iterationsAsParameter(t *rig.T) {
 	c := newControl(t)
 	c.load(do(mix(1), mix(2)))
 	one, two := mix(1), mix(2)
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		return errors.Join(r.Loop(2, func() error {
+	tr := t.Trace("t", func(r *reprise.Recorder) {
+		r.Loop(2, func() error {
 			return errors.Join(r.Run(c.mixer(&one)), r.Loop(3, func() error { return r.Run(c.mixer(&two)) }), r.Param("inner"))
-		}), r.Param("outer"))
+		})
+		r.Param("outer")
 	})
 	for _, n := range [][2]uint32{{2, 3}, {0, 3}, {1, 0}, {5, 1}, {1, 20}, {2, 3}} {
 		t.OK(tr.Set("outer", n[0]), tr.Set("inner", n[1]), tr.Replay(t.Ctx))
@@ -544,10 +540,9 @@ func iterationsAsParameter(t *rig.T) {
 }
 
 func parametersInLoops(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		return r.Loop(3, func() error {
+	f, x := t.Mixing(5)
+	tr := t.Trace("t", func(r *reprise.Recorder) {
+		r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.Param("first", rig.MixNumber), r.Run(x), r.Param("second", rig.MixNumber), r.Run(x),
 				r.Param("first", rig.MixNumber))
 		})
@@ -564,13 +559,14 @@ func parametersInLoops(t *rig.T) {
 }
 
 func calleeParameters(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
-	inner := t.Trace("inner", func(r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), r.Param("n", rig.MixNumber))
+	f, x := t.Mixing(5)
+	inner := t.Trace("inner", func(r *reprise.Recorder) {
+		r.Run(x)
+		r.Param("n", rig.MixNumber)
 	})
-	outer := t.Trace("outer", func(r *reprise.Recorder) error {
-		return errors.Join(r.Loop(2, func() error { return r.Call(inner) }), r.Run(x))
+	outer := t.Trace("outer", func(r *reprise.Recorder) {
+		r.Loop(2, func() error { return r.Call(inner) })
+		r.Run(x)
 	})
 	for _, v := range []uint32{5, 6, 7} {
 		t.OK(inner.Set("n", v), outer.Replay(t.Ctx), inner.Replay(t.Ctx))
@@ -700,7 +696,7 @@ func controlMemory(t *rig.T) {
 	c.load(ss)
 	held := t.Allocated()
 	for range 3 {
-		tr := t.Trace("t", func(r *reprise.Recorder) error { return c.record(r, ss) })
+		tr := t.Trace("t", func(r *reprise.Recorder) { c.record(r, ss) })
 		c.replay(tr, ss)
 		t.Release(tr)
 	}
@@ -725,7 +721,7 @@ func loopLimit(t *rig.T) {
 	t.Replay(endless)
 	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	t.Says(errors.New(hang.Detail()), "loop 1 of the trace", "iteration 4 of at most 4", `the last program was program "mix 5"`)
-	t.OK(t.Dev.Recover(t.Ctx))
+	t.Recover()
 	t.Clear(c.f.Buffer)
 	clear(c.f.Words)
 	c.replay(tr, ss)
@@ -736,14 +732,14 @@ func recoverInLoop(t *rig.T) {
 	t = t.Short()
 	c := newControl(t)
 	word := t.PerWorker(16)
-	spin := t.Load(t.Spin(word, chip.BRISC, chip.Core{X: 1, Y: 1}))
+	spin := t.Load(t.Spin(word, chip.BRISC, chip.Single(1, 1)))
 	one, more := mix(1), count(0, 1)
 	x := c.mixer(&one)
 	c.load(do(more))
-	tr := t.Trace("spins", func(r *reprise.Recorder) error {
+	tr := t.Trace("spins", func(r *reprise.Recorder) {
 		// The prefetcher stays in a loop with a condition while the loop's programs run.
 		once := reprise.Cond{Buffer: c.counters, Is: cq.Less, Value: 1}
-		return r.Loop(3, func() error {
+		r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.While(once, 2, func() error { return errors.Join(r.Run(c.adder(&more)), r.Run(spin)) }))
 		})
 	})
@@ -751,7 +747,7 @@ func recoverInLoop(t *rig.T) {
 	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	t.Says(errors.New(hang.Detail()), "loop 0 of the trace", "loop 1 of the trace", "iteration 0 of at most 2",
 		`waiting for program "spin"`)
-	t.OK(t.Dev.Recover(t.Ctx))
+	t.Recover()
 	t.EndSpin(word)
 	t.Clear(c.f.Buffer)
 	t.Clear(c.counters)

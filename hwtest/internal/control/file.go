@@ -18,8 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-func fileCases() rig.Table {
-	var cs rig.Table
+func fileCases() (cs rig.Table) {
 	for _, f := range []struct {
 		name string
 		ss   []stmt
@@ -98,12 +97,15 @@ func savedIterations(t *rig.T) {
 	c := newControl(t)
 	one, three := do(mix(1), mix(2)), mix(3)
 	c.load(append(one, three))
-	callee := t.Trace("callee", func(r *reprise.Recorder) error {
-		return errors.Join(r.Run(c.mixer(&three)), r.Param("m", rig.MixNumber))
+	callee := t.Trace("callee", func(r *reprise.Recorder) {
+		r.Run(c.mixer(&three))
+		r.Param("m", rig.MixNumber)
 	})
 	c.callees = append(c.callees, callee)
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		return errors.Join(r.Loop(2, func() error { return c.record(r, one) }), r.Param("n"), r.Call(callee))
+	tr := t.Trace("t", func(r *reprise.Recorder) {
+		r.Loop(2, func() error { c.record(r, one); return nil })
+		r.Param("n")
+		r.Call(callee)
 	})
 	t.OK(tr.Set("n", 5), callee.Set("m", 8))
 	tr = c.reloaded(tr, way)
@@ -261,9 +263,10 @@ func carriedWords(t *rig.T) {
 	there := t.Load(t.AddProgram("there", chip.Core{X: 0, Y: 1}, a, b, 1))
 	back := t.Load(t.AddProgram("back", chip.Core{X: 2, Y: 0}, b, a, 2))
 	const n = 20
-	tr := t.Trace("carried", func(r *reprise.Recorder) error {
+	tr := t.Trace("carried", func(r *reprise.Recorder) {
 		toAndFro := func() error { return rig.Running(there, back)(r) }
-		return errors.Join(r.Loop(n, toAndFro), r.While(reprise.Cond{Buffer: b, Is: cq.Less, Value: 3*2*n - 2}, 2*n, toAndFro))
+		r.Loop(n, toAndFro)
+		r.While(reprise.Cond{Buffer: b, Is: cq.Less, Value: 3*2*n - 2}, 2*n, toAndFro)
 	})
 	for range 2 {
 		t.Clear(a)

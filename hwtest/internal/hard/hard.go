@@ -55,8 +55,7 @@ func few(a chip.Arch, wide bool) chip.Harvesting {
 }
 
 // Cases are the cases of layer hard.
-func Cases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	for _, m := range modes() {
 		for _, k := range keys() {
 			c := cs.Add(fmt.Sprintf("%s, %s", k.name, m.name),

@@ -12,7 +12,7 @@ func attentionCases(cs *table) {
 	cs.add(func(t *opsRun) { splitHeads(t, ops.BFloat16, 4, 2, 64) }, "split heads")
 	cs.add(func(t *opsRun) { splitHeads(t, ops.UInt32, 3, 3, 32) }, "split heads uint32")
 	cs.add(decodeTrace, "decode with one trace")
-	for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+	for _, dt := range floats {
 		cs.add(func(t *opsRun) { rotary(t, dt, ops.AllRows) }, "rotary embedding %s", typeName(dt))
 		cs.add(func(t *opsRun) { rotary(t, dt, 37) }, "rotary embedding at a position %s", typeName(dt))
 	}
@@ -81,7 +81,7 @@ func rotary(t *opsRun, dt ops.DataType, position int) {
 		}
 		return x.at(i)*cos.at(angle) + other*sin.at(angle)
 	})
-	t.near(got, want, func(i index) float64 { return rounding(dt)*math.Abs(want.at(i)) + 1./(1<<20) })
+	t.rounded(got, want, dt, 1./(1<<20))
 }
 
 func updateCache(t *opsRun, dt ops.DataType) {
@@ -223,7 +223,7 @@ func rowCases(cs *table) {
 		}
 		cs.add(func(t *opsRun) { linear(t, activation) }, "%s", name)
 	}
-	for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+	for _, dt := range floats {
 		for _, rows := range []bool{false, true} {
 			for _, op := range []string{"sum", "mean", "max"} {
 				along := "columns"
@@ -285,7 +285,7 @@ func linear(t *opsRun, activation ops.Activation) {
 	sums, sizes := exactProduct(x, y)
 	want := makeArray(sums.dims, func(i index) float64 {
 		v := sums.at(i) + bias.at(i)
-		for _, f := range functions() {
+		for _, f := range functions {
 			if f.name == string(activation) {
 				return f.exact(v)
 			}
@@ -383,7 +383,7 @@ func softmax(t *opsRun, dt ops.DataType, masked bool) {
 		})
 	})
 	want := makeArray(x.dims, func(i index) float64 { return e(i) / sums.at(i) })
-	t.near(got, want, func(i index) float64 { return rounding(dt)*want.at(i) + 1./(1<<30) })
+	t.rounded(got, want, dt, 1./(1<<30))
 }
 
 func norm(t *opsRun, dt ops.DataType, layer bool) {

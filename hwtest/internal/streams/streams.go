@@ -23,8 +23,7 @@ import (
 )
 
 // Cases are the cases of layer streams.
-func Cases() rig.Table {
-	var cs rig.Table
+func Cases() (cs rig.Table) {
 	rig.Pairs(&cs, "messages through rings of %d on %v",
 		"what one end of a stream writes the other one reads, message by message, to the byte",
 		streamEcho, []int{128, 1 << 10, 4 << 10, 64 << 10}, []chip.Processor{chip.BRISC, chip.NCRISC})
@@ -531,8 +530,9 @@ func inLoop(t *ends) {
 	x, results := t.scriptWith(at, step{stepPop, 8, 0}, step{stepPush, 8, 1}) // hands the second word on
 	// 8 B, and streamOK, which is 0.
 	popped := reprise.Cond{Buffer: results, Offset: t.WorkerIndex(at) * results.PageSize(), Is: cq.Equal, Value: 8 << 4}
-	tr := t.Trace("loop", func(r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), r.While(popped, 1000, func() error { return r.Run(x) }))
+	tr := t.Trace("loop", func(r *reprise.Recorder) {
+		r.Run(x)
+		r.While(popped, 1000, func() error { return r.Run(x) })
 	})
 	for _, n := range []uint32{3, 0, 5} {
 		t.Replay(tr)
@@ -548,8 +548,8 @@ func inLoop(t *ends) {
 
 func inAbortedLoop(t *ends) {
 	x, _ := t.script(chip.Core{X: 2, Y: 1}, step{stepPush, 8, 1})
-	tr := t.Trace("endless", func(r *reprise.Recorder) error {
-		return r.Loop(rig.ManyTimes, func() error { return r.Run(x) })
+	tr := t.Trace("endless", func(r *reprise.Recorder) {
+		r.Loop(rig.ManyTimes, func() error { return r.Run(x) })
 	})
 	for range 2 {
 		t.Replay(tr)
@@ -638,7 +638,7 @@ func streamRecover(u *rig.T) {
 		}
 	}
 	t.Hung(t.readError())
-	t.OK(t.Dev.Recover(t.Ctx))
+	t.Recover()
 	t.AllFail(stream.ErrStale, map[string]error{
 		"a read after the recovery": t.readError(), "a write after the recovery": t.in.Write(t.Ctx, nil),
 	})

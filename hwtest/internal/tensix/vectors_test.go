@@ -29,7 +29,7 @@ func TestRecordedResults(t *testing.T) {
 				t.Errorf("%v: %s: %v", arch, v.name, err)
 			}
 			for i, r := range runs {
-				want, by, err := recorded(key{v.name, i, arch}, r.input)
+				want, by, err := recorded(Key{v.name, i, arch}, r.input)
 				if size := r.resultSize(); err != nil || len(want) != size || by != "ttsim" {
 					t.Errorf("%v: %s: run %d: %d bytes from %s, want %d: %v", arch, v.name, i, len(want), by, size, err)
 				}
@@ -37,7 +37,7 @@ func TestRecordedResults(t *testing.T) {
 			}
 		}
 	}
-	if m, _ := golden(); len(m) != n {
+	if m, _ := Golden(); len(m) != n {
 		t.Errorf("%d results are recorded, want %d", len(m), n)
 	}
 }

@@ -135,7 +135,7 @@ func openTerminal(name string) (*os.File, error) {
 }
 
 func openPort(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
+	f, err := openTerminal(name)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -67,13 +68,14 @@ func meshIterationsParam(t *machines.T) {
 	one := adds(t, ran, 1, 1)
 	own := func(i uint32) string { return fmt.Sprint("chip ", i) }
 	tr := t.Trace("control", func(r *mesh.Recorder) error {
-		errs := []error{r.Loop(2, machines.Running(r, one))}
+		err := r.Loop(2, machines.Running(r, one))
 		for _, c := range t.Mesh.Chips() {
 			on := r.On(c)
-			errs = append(errs, on.Param("all"), on.Loop(t.Ordinal(c), func() error { return on.Run(one.On(c)) }),
-				on.Param(own(t.Ordinal(c))))
+			on.Param("all")
+			on.Loop(t.Ordinal(c), func() error { return on.Run(one.On(c)) })
+			on.Param(own(t.Ordinal(c)))
 		}
-		return errors.Join(errs...)
+		return err
 	})
 	zero(t, ran)
 	var total uint32
@@ -185,33 +187,21 @@ func meshLoopedCollectives(t *machines.T) {
 
 func meshRandomControl(t *machines.T) {
 	rng := rand.New(rand.NewPCG(19, 3))
-	var cs []*control
-	var parts [][]stmt
+	s := &spanned{}
 	for _, c := range t.Mesh.Chips() {
 		u := t.OnChip(c)
-		ss, on := randomBounded(u, rng), newControl(u)
-		on.load(ss)
-		cs, parts = append(cs, on), append(parts, ss)
+		s.add(u, randomBounded(u, rng))
 	}
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
+	s.trace = t.Trace("control", func(r *mesh.Recorder) error {
 		for i, c := range t.Mesh.Chips() {
-			if err := cs[i].record(r.On(c), parts[i]); err != nil {
-				return err
-			}
+			s.record(i, r.On(c))
 		}
 		return nil
 	})
-	for k := range 3 {
-		for _, c := range cs {
-			c.reset(uint32(k % 2))
-		}
-		t.Replay(tr)
-		for i, c := range cs {
-			c.run(parts[i])
-			c.check("chip %d, replay %d", i, k)
-		}
+	for range 3 {
+		s.replays(1)
 	}
-	t.Release(tr) // before what it calls
+	t.Release(s.trace) // before what it calls
 }
 
 func meshComputedArgs(t *machines.T) {
@@ -220,11 +210,11 @@ func meshComputedArgs(t *machines.T) {
 	const off = 64 + 8
 	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		return r.While(word(n, 0, cq.Less, 9), 20, func() error {
-			errs := []error{r.Run(one)}
+			err := r.Run(one)
 			for _, c := range t.Mesh.Chips() {
-				errs = append(errs, r.On(c).Run(given.On(c), reprise.Arg{Kernel: "add", Index: 3, From: n.On(c), Offset: off}))
+				r.On(c).Run(given.On(c), reprise.Arg{Kernel: "add", Index: 3, From: n.On(c), Offset: off})
 			}
-			return errors.Join(errs...)
+			return err
 		})
 	})
 	from := func(i uint32) uint32 { return 3 * i % 10 }
@@ -250,7 +240,7 @@ func meshCalls(t *machines.T) {
 		return errors.Join(r.Run(ten), r.Loop(3, func() error { return r.Call(called) }))
 	})
 	first := t.Mesh.Chips()[0]
-	only := t.OnChip(first).Trace("one chip", rig.Running(ten.On(first)))
+	only := t.OnChip(first).Capture("one chip", ten.On(first))
 	if t.Mesh.Size() > 1 {
 		_, err := t.Record("calls", func(r *mesh.Recorder) error { return r.Call(only) })
 		t.Says(err, `call trace "one chip"`, "no part on queue")
@@ -360,4 +350,139 @@ func meshLimit(t *machines.T) {
 	t.Replay(tr)
 	t.AllCount("n after the recovery", n, 8)
 	t.Are("runs after the recovery", ran, func(i uint32) uint32 { return 10 * (8 - i%8) })
+}
+
+func spanCases() (cs rig.Table) {
+	cs.Add("trace over two queues", "parts of a trace on two queues have each their own number of iterations", controlSpan)
+	cs.Add("trace over two queues: random control flow", "each queue of a trace runs what its part says, whatever the other one does", randomControlSpan)
+	cs.Add("trace over two queues: saved and loaded", "a file of a trace over two queues has the control flow of both", savedControlSpan)
+	cs.Add("trace over two queues: iterations as a parameter", "a parameter may be the number of iterations on both queues", spanParam)
+	cs.Add("trace over two queues: one part aborted", "an abort ends the part of one queue, and the other's goes on", abortSpan)
+	return cs.At(rig.LevelSplit)
+}
+
+// spanned is a trace of several parts with statements of their own.
+type spanned struct {
+	cs    []*control
+	parts [][]stmt
+	trace *reprise.Trace
+}
+
+// add adds a part, which is on the queue of a case.
+func (s *spanned) add(t *rig.T, part []stmt) {
+	c := newControl(t)
+	c.load(part)
+	s.cs, s.parts = append(s.cs, c), append(s.parts, part)
+}
+
+func (s *spanned) record(i int, r *reprise.Recorder) { s.cs[i].record(r, s.parts[i]) }
+
+func spanning(t *rig.T, parts ...[]stmt) *spanned {
+	s := &spanned{}
+	for i, q := range t.Both() {
+		s.add(t.On(q), parts[i])
+	}
+	s.trace = t.Trace("spanning", func(r *reprise.Recorder) {
+		for i, q := range t.Both() {
+			s.record(i, r.On(q))
+		}
+	}, t.Both()[1])
+	return s
+}
+
+// replays replays the trace without waiting, with different counters of the parts.
+func (s *spanned) replays(n int) {
+	t := s.cs[0].t
+	for k, c := range s.cs {
+		c.reset(uint32(k))
+	}
+	for range n {
+		t.Replay(s.trace)
+		for k, c := range s.cs {
+			c.run(s.parts[k])
+		}
+	}
+	for k, c := range s.cs {
+		c.check("part %d after %d replays", k, n)
+	}
+}
+
+// unlike spans a trace whose parts have unlike control flow.
+func unlike(t *rig.T) *spanned {
+	return spanning(t, [][]stmt{
+		{mix(1), loop(7, mix(2), loop(2, mix(3))), while(below(0, 9), count(0, 2), mixGiven(givenBoth, 0)), called(loop(2, mix(4)))},
+		{loop(2, mix(5)), while(below(0, 30), count(0, 1), when(below(0, 20), do(mix(6)), do(mixGiven(givenNumber, 0)))), choose(1, nil, do(mix(7)), do(mix(8))), count(1, 1)},
+	}...)
+}
+
+func controlSpan(t *rig.T) {
+	s := unlike(t)
+	for _, n := range []int{1, 4, t.Size(20, 3)} {
+		s.replays(n)
+	}
+}
+
+func randomControlSpan(t *rig.T) {
+	rng := rand.New(rand.NewPCG(19, 2))
+	for range t.Size(6, 2) {
+		spanning(t, randomBounded(t, rng), randomBounded(t, rng)).replays(2)
+	}
+}
+
+func savedControlSpan(t *rig.T) {
+	s := unlike(t)
+	file := t.Save(s.trace, reprise.WithData())
+	before := s.trace.Buffers()
+	t.Release(s.trace)
+	for _, c := range s.cs {
+		c.release()
+	}
+	loaded := t.LoadTrace(file)
+	after := loaded.Buffers()
+	if len(after) != len(before) {
+		t.Fatalf("the file has %d buffers, the trace had %d", len(after), len(before))
+	}
+	s.trace = loaded
+	for k, c := range s.cs {
+		c.counters, c.f.Buffer = after[slices.Index(before, c.counters)], after[slices.Index(before, c.f.Buffer)]
+		c.check("queue %d before any replay", k)
+	}
+	s.replays(3)
+	t.OK(loaded.Debug().Verify(t.Ctx))
+}
+
+func spanParam(t *rig.T) {
+	s := spanning(t, do(mix(1)), do(mix(2)))
+	tr := t.Trace("spanning", func(r *reprise.Recorder) {
+		for i, q := range t.Both() {
+			on := r.On(q)
+			body := func() error { s.record(i, on); return nil }
+			on.Loop(uint32(i), body)
+			on.Param("both")
+			on.Loop(1, body)
+			on.Param(fmt.Sprint("queue ", i))
+		}
+	}, t.Both()[1])
+	for _, n := range [][3]uint32{{2, 1, 4}, {0, 0, 9}, {5, 3, 0}, {0, 0, 0}, {1, 20, 1}} {
+		t.OK(tr.Set("both", n[0]), tr.Set("queue 0", n[1]), tr.Set("queue 1", n[2]), tr.Replay(t.Ctx))
+		for i, c := range s.cs {
+			c.run(do(loop(n[0]+n[1+i], s.parts[i]...)))
+		}
+	}
+	for i, c := range s.cs {
+		c.check("queue %d after all replays", i)
+	}
+}
+
+func abortSpan(t *rig.T) {
+	s := spanning(t, do(loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(1, 1)), do(loop(5, mix(1)), count(2, 3)))
+	for i := range t.Size(4, 2) {
+		t.Replay(s.trace)
+		t.OK(t.Both()[1].Wait(t.Ctx))
+		s.cs[1].run(s.parts[1])
+		s.cs[1].check("queue 1 while queue 0 is in its loop, replay %d", i)
+		t.Ended(1)
+		s.cs[0].aborted(2)
+		s.cs[0].check("queue 0 after abort %d", i)
+	}
 }
