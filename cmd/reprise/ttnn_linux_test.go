@@ -186,7 +186,8 @@ func TestTTNNRecordMesh(t *testing.T) {
 func TestTTNNChecks(t *testing.T) {
 	r := newTTNN(t)
 	for _, chip := range []string{"wormhole", "blackhole"} {
-		if out, errs, code := r.output("--chip", chip, "--check", "all", "testdata/ttnn_trace.py"); code != 0 || !strings.Contains(out, "sum 128.0") {
+		out, errs, code := r.output("--chip", chip, "--check", "all", "testdata/ttnn_trace.py")
+		if code != 0 || !strings.Contains(out, "sum 128.0") {
 			t.Errorf("%s: exit code %d, printed %q: %s", chip, code, out, errs)
 		}
 	}

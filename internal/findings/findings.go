@@ -1,5 +1,6 @@
 // Package findings gathers what the emulator's checks find, equal findings as one, with the source
-// lines of both accesses and the calls of the host's program, and reports it as text, JSON or SARIF.
+// lines of both accesses and the calls of the host's program, and reports it as text, JSON or
+// SARIF.
 package findings
 
 import (

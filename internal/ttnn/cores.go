@@ -125,7 +125,7 @@ func Code(cache string) func(chip.Processor, uint32, stack.Memory) stack.Space {
 var frameLine = regexp.MustCompile(`^  File "([^"]+)", line (\d+) in (.*)$`)
 
 // Calls reads what Python's faulthandler prints of the threads' stacks, and returns the calls of
-// the first thread that is in a program: of files that are neither Python's nor installed packages'.
+// the first thread that is in a program: of files that are neither Python's nor those of packages.
 func Calls(text string) (out []findings.Call) {
 	for line := range strings.Lines(text) {
 		m := frameLine.FindStringSubmatch(strings.TrimSuffix(line, "\n"))

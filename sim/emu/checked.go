@@ -140,7 +140,8 @@ func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 	t := c.tile
 	o := origin{tile: t, core: c}
 	if load && t.known != nil {
-		if _, unknown := t.unwritten(addr, int(n)); unknown && !c.Assumes(UnwrittenUnused) && !t.written(o, "riscv", addr, int(n), "load from") {
+		_, unknown := t.unwritten(addr, int(n))
+		if unknown && !c.Assumes(UnwrittenUnused) && !t.written(o, "riscv", addr, int(n), "load from") {
 			return false
 		}
 	}

@@ -308,7 +308,8 @@ func goesOn(t *testing.T, k *checkCase, cfg Config, want *Refusal) {
 	r := newRig(t, cfg)
 	k.do(r, false)
 	fault := (*Refusal)(nil)
-	if errors.As(r.c.Fault(), &fault) && fault.Check != "" || len(found) == 0 || found[0].Error() != want.Error() || found[0].Check != want.Check {
+	stopped := errors.As(r.c.Fault(), &fault) && fault.Check != ""
+	if stopped || len(found) == 0 || found[0].Error() != want.Error() || found[0].Check != want.Check {
 		t.Errorf("%d findings, %v, want first %v; the chip: %v", len(found), found[:min(1, len(found))], want, r.c.Fault())
 	}
 }

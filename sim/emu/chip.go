@@ -138,6 +138,7 @@ type Chip struct {
 	track   *Track      // with Config.Track, for DRAM
 	waivers []waiver
 	waived  waiverCache
+	place   Place // for Config.Findings
 	pcie    pcie
 	arc     *arc.ARC
 

@@ -77,6 +77,7 @@ func newChip(cfg Config) (*Chip, error) {
 		c.track = newTrack()
 	}
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
+	c.place = halted{c}
 	c.powerUp()
 	return c, nil
 }

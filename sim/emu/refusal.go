@@ -83,45 +83,20 @@ type Access struct {
 // function returns.
 type Finding struct {
 	Refusal
-	chip *Chip
+	Place
 }
 
-// Rewaive gives the chip other waivers, and reports whether one is of either access's program. The
-// error is that of [New].
-func (f *Finding) Rewaive(list []Waiver) (waived bool, err error) {
-	c := f.chip
-	if c.waivers, err = newWaivers(list); err != nil {
-		return false, fmt.Errorf("emu: %w: %w", ErrConfig, err)
-	}
-	c.waived.known = nil
-	for _, t := range c.tiles {
-		for _, k := range t.cores {
-			k.assumed = nil
-		}
-	}
-	at := c.coreAt(f.Tile, f.Core)
-	waived = f.HasCore && at != nil && at.waivedAt(f.PC) != 0
-	if o := f.Other; !waived && o != nil && !o.Host {
-		at = c.coreAt(o.Tile, o.Core)
-		waived = at != nil && at.waivedAt(o.PC) != 0
-	}
-	return waived, nil
-}
-
-// On reports whether the finding is of a chip.
-func (f *Finding) On(c *Chip) bool { return f.chip == c }
-
-// Topology returns the chip's tiles.
-func (f *Finding) Topology() *chip.Chip { return f.chip.topology }
-
-// ReadCore reads as [Chip.ReadCore].
-func (f *Finding) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool {
-	return f.chip.readCore(xy, p, addr, b)
-}
-
-// Registers returns as [Chip.Registers] those of a processor.
-func (f *Finding) Registers(xy chip.XY, p chip.Processor) (x [32]uint32) {
-	return f.chip.registers(xy, p)
+// Place is where something was found.
+type Place interface {
+	// Topology returns the chip's tiles; each chip has a pointer of its own.
+	Topology() *chip.Chip
+	// ReadCore reads as [Chip.ReadCore], and Registers as [Chip.Registers].
+	ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool
+	Registers(xy chip.XY, p chip.Processor) [32]uint32
+	// Rewaive gives the chip other waivers. The error is that of [New].
+	Rewaive(list []Waiver) error
+	// Waived reports whether a waiver is of the program at a processor's address.
+	Waived(xy chip.XY, p chip.Processor, pc uint32) bool
 }
 
 // Error implements error.

@@ -45,7 +45,7 @@ func (c *Chip) find(o origin, r *Refusal) bool {
 		return c.stop(o, r)
 	}
 	c.name(o, r)
-	c.cfg.Findings(&Finding{*r, c})
+	c.cfg.Findings(&Finding{*r, c.place})
 	return true
 }
 

@@ -357,6 +357,9 @@ const (
 	besideChecked = 8
 )
 
+// inside reports whether nobody expects that such cores go on between two accesses of the host.
+func (c *Chip) inside() bool { return c.track != nil || c.cfg.Findings != nil }
+
 func (s *sched) onlyEthernet() bool {
 	return len(s.events) == 0 && len(s.waitingEngines) == 0 &&
 		!slices.ContainsFunc(s.queue, func(k *core) bool { return k.tile.kind != chip.Ethernet })
@@ -382,7 +385,7 @@ func (g *group) settle() bool {
 		if len(g.ready) == 0 {
 			return true
 		}
-		if beside++; slices.ContainsFunc(g.ready, func(c *Chip) bool { return c.track == nil && c.cfg.Findings == nil || !c.onlyEthernet() }) {
+		if beside++; slices.ContainsFunc(g.ready, func(c *Chip) bool { return !c.inside() || !c.onlyEthernet() }) {
 			beside = 0
 		}
 		g.rng = g.rng*6364136223846793005 + 1442695040888963407

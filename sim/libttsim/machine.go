@@ -54,7 +54,7 @@ type barRange struct {
 	start, end uint64 // physical addresses
 }
 
-// Start starts a machine, with more options. Its chips access host memory from their own goroutines until Close
+// Start starts a machine. Its chips access host memory from their own goroutines until Close
 // returns. stopped is called once, from another goroutine, with the next access's error. Errors
 // wrap ErrSettings, emu.ErrConfig, or are those of listening at Settings.Serve.
 func Start(s Settings, memory driver.DMA, stopped func(error), more ...sim.Option) (*Machine, error) {
@@ -262,8 +262,8 @@ func (m *Machine) Late(f *emu.Finding) bool {
 		return false
 	}
 	m.waivers = len(w)
-	late, err := f.Rewaive(w)
-	return err == nil && late
+	return f.Rewaive(w) == nil && (f.HasCore && f.Waived(f.Tile, f.Core, f.PC) ||
+		f.Other != nil && !f.Other.Host && f.Waived(f.Other.Tile, f.Other.Core, f.Other.PC))
 }
 
 // StoppedError is a stopped chip's reason. It wraps ErrStopped.

@@ -36,8 +36,8 @@ type Settings struct {
 	// KernelCache is the folder of the host's compiled programs, for reports, and for checks, which
 	// don't refuse what those are known to rely on.
 	KernelCache string `json:"kernelCache,omitempty"`
-	// Findings is the path of a file for what the checks find (package internal/findings); without it the
-	// first finding stops the chip. The chip then runs inside the host's accesses.
+	// Findings is the path of a file for what the checks find, of package internal/findings. Without
+	// it the first finding stops the chip. The chip then runs inside the host's accesses.
 	Findings string `json:"findings,omitempty"`
 	// Record is the path of a file for [Steps]. The chip then runs inside the host's accesses.
 	Record string `json:"record,omitempty"`

@@ -145,7 +145,7 @@ func reprise_init() {
 		found = newGatherer(s)
 		opts = append(opts, sim.Findings(func(f *emu.Finding) {
 			if !m.Late(f) {
-				found.Add(slices.IndexFunc(m.Chips(), f.On), f)
+				found.Add(slices.IndexFunc(m.Chips(), func(c *emu.Chip) bool { return c.Topology() == f.Topology() }), f)
 			}
 		}))
 	}

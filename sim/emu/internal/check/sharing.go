@@ -369,7 +369,8 @@ func (s *sharing) fetch() bool {
 	by := &stamp{agent: s.agent, time: s.agent.time, known: s.agent.known, landed: s.agent.landed, pc: k.PC()}
 	if e := c.last(wholeWord, by); !c.common && e != 0 {
 		cl := clash{uint64(k.PC()), e, c.wpc, true, false}
-		if !s.refuse(cl.addr, s.order().other(cl), "fetch of an instruction, and %s. %s", s.order().describe(cl), s.order().missing(s.agent, e)) {
+		if !s.refuse(cl.addr, s.order().other(cl), "fetch of an instruction, and %s. %s", s.order().describe(cl),
+			s.order().missing(s.agent, e)) {
 			return false
 		}
 		s.agent.learn(s.order().released(e))
