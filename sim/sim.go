@@ -95,6 +95,9 @@ func Inside() Option { return func(c *config) { c.chip.Synchronous, c.chip.MaxRu
 // Track notes what is done in DRAM, and in workers' L1 from emu.FirstL1 on, for emu.Chip.TakeTrack.
 func Track() Option { return func(c *config) { c.chip.Track = true } }
 
+// Rewaive asks for the waivers of new code: see emu.Config.Rewaive.
+func Rewaive(f func() []emu.Waiver) Option { return func(c *config) { c.chip.Rewaive = f } }
+
 // Findings tells f what the checks find, instead of stopping the chip: see emu.Config.Findings.
 func Findings(f func(*emu.Finding)) Option { return func(c *config) { c.chip.Findings = f } }
 

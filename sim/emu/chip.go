@@ -99,6 +99,9 @@ type Config struct {
 
 	// Waivers let single programs rely on what the checks refuse to others, and Delay doesn't give.
 	Waivers []Waiver
+	// Rewaive, if not nil, is asked for other waivers before a chip with checks executes new code,
+	// once after each access of the host. Nil leaves the old ones. The chip is Synchronous.
+	Rewaive func() []Waiver
 
 	// Track notes for [Chip.TakeTrack] which DRAM is used, and which L1 of workers from FirstL1 on.
 	// Parallel does nothing then.
@@ -139,8 +142,10 @@ type Chip struct {
 	waivers []waiver
 	waived  waiverCache
 	place   Place // for Config.Findings
-	pcie    pcie
-	arc     *arc.ARC
+
+	accessed bool // by the host, since Config.Rewaive was asked
+	pcie     pcie
+	arc      *arc.ARC
 
 	translated translations
 

@@ -357,21 +357,3 @@ func (p halted) ReadCore(xy chip.XY, of chip.Processor, addr uint32, b []byte) b
 }
 
 func (p halted) Registers(xy chip.XY, of chip.Processor) [32]uint32 { return p.c.registers(xy, of) }
-
-func (p halted) Rewaive(list []Waiver) (err error) {
-	if p.c.waivers, err = newWaivers(list); err != nil {
-		return fmt.Errorf("emu: %w: %w", ErrConfig, err)
-	}
-	p.c.waived.known = nil
-	for _, t := range p.c.tiles {
-		for _, k := range t.cores {
-			k.assumed = nil
-		}
-	}
-	return nil
-}
-
-func (p halted) Waived(xy chip.XY, of chip.Processor, pc uint32) bool {
-	k := p.c.coreAt(xy, of)
-	return k != nil && k.waivedAt(pc) != 0
-}

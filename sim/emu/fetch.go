@@ -53,6 +53,9 @@ func (c *core) word(pc uint32) uint32 {
 // instructions are refused.
 func (c *core) decodeAt(p *codePage, base uint32, idx int) {
 	p.stored[idx/lineWords] = false
+	if ch := c.tile.chip; ch.accessed && ch.cfg.Rewaive != nil {
+		ch.rewaive()
+	}
 	if !c.tile.adopt(p, base, idx/lineWords) {
 		c.tile.decode(p, base, idx&^(lineWords-1))
 	}

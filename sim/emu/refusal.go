@@ -93,10 +93,6 @@ type Place interface {
 	// ReadCore reads as [Chip.ReadCore], and Registers as [Chip.Registers].
 	ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool
 	Registers(xy chip.XY, p chip.Processor) [32]uint32
-	// Rewaive gives the chip other waivers. The error is that of [New].
-	Rewaive(list []Waiver) error
-	// Waived reports whether a waiver is of the program at a processor's address.
-	Waived(xy chip.XY, p chip.Processor, pc uint32) bool
 }
 
 // Error implements error.

@@ -153,24 +153,42 @@ func writerOf(o origin, noc bool) check.Writer {
 // Assumes reports whether the current instruction may rely on a.
 func (c *core) Assumes(a Assumptions) bool { return c.waived()&a == a }
 
-func (c *core) waived() Assumptions { return c.waivedAt(c.pc) }
+// rewaive asks for the waivers of code that hosts have written since.
+func (c *Chip) rewaive() {
+	c.accessed = false
+	list := c.cfg.Rewaive()
+	if list == nil {
+		return
+	}
+	w, err := newWaivers(list)
+	if err != nil {
+		c.refuse(origin{}, misconfigured, "waiver", 0, "%v", err)
+		return
+	}
+	c.waivers, c.waived.known = w, nil
+	for _, t := range c.tiles {
+		for _, k := range t.cores {
+			k.assumed = nil
+		}
+	}
+}
 
-func (c *core) waivedAt(pc uint32) Assumptions {
+func (c *core) waived() Assumptions {
 	list := c.tile.chip.waivers
 	if len(list) == 0 {
 		return 0
 	}
 	var around [waiverSpan]uint32
 	for i := range around {
-		around[i] = c.instruction(pc + uint32(4*(i-waiverReach)))
+		around[i] = c.instruction(c.pc + uint32(4*(i-waiverReach)))
 	}
-	have, ok := c.assumed[pc]
+	have, ok := c.assumed[c.pc]
 	if !ok || have.around != around {
 		have = waived{around, c.tile.chip.waived.of(&around, list)}
 		if c.assumed == nil {
 			c.assumed = map[uint32]waived{}
 		}
-		c.assumed[pc] = have
+		c.assumed[c.pc] = have
 	}
 	return have.assume
 }

@@ -43,6 +43,7 @@ func (s *sched) acquire() {
 // release releases the token and makes sure that runnable cores run.
 func (s *sched) release() {
 	for s.chip.cfg.Synchronous {
+		s.chip.accessed = true
 		all := s.group != nil && s.group.settle() || s.group == nil && s.settle()
 		s.tok <- struct{}{}
 		if !all || !s.left() {

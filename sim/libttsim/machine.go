@@ -31,8 +31,6 @@ const deviceStride = 1 << 40
 // Machine is an emulated machine with its PCI functions. Call Close last.
 type Machine struct {
 	settings  Settings
-	late      sync.Mutex
-	waivers   int // number of waivers
 	emulated  *sim.Machine
 	chips     []*emu.Chip
 	functions []*emu.Chip // chips by PCI device number
@@ -67,7 +65,10 @@ func Start(s Settings, memory driver.DMA, stopped func(error), more ...sim.Optio
 		return nil, err
 	}
 	opts = append(append(opts, sim.Waive(w...)), more...)
-	m := &Machine{settings: s, waivers: len(w), closed: make(chan struct{})}
+	if s.Findings != "" {
+		opts = append(opts, sim.Rewaive(s.rewaive()))
+	}
+	m := &Machine{settings: s, closed: make(chan struct{})}
 	if s.Record != "" {
 		if m.record, err = newRecorder(s.Record, s.Machine); err != nil {
 			return nil, err
@@ -250,20 +251,6 @@ func (m *Machine) fault() error {
 		}
 	}
 	return nil
-}
-
-// Late reports whether a finding is of a program that relies on more than the chip knew, since the
-// host has compiled it after the machine's start. From now on the chip knows.
-func (m *Machine) Late(f *emu.Finding) bool {
-	m.late.Lock()
-	defer m.late.Unlock()
-	w, err := m.settings.waivers()
-	if err != nil || len(w) == m.waivers {
-		return false
-	}
-	m.waivers = len(w)
-	return f.Rewaive(w) == nil && (f.HasCore && f.Waived(f.Tile, f.Core, f.PC) ||
-		f.Other != nil && !f.Other.Host && f.Waived(f.Other.Tile, f.Other.Core, f.Other.PC))
 }
 
 // StoppedError is a stopped chip's reason. It wraps ErrStopped.

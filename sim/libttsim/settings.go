@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,8 +37,8 @@ type Settings struct {
 	// KernelCache is the folder of the host's compiled programs, for reports, and for checks, which
 	// don't refuse what those are known to rely on.
 	KernelCache string `json:"kernelCache,omitempty"`
-	// Findings is the path of a file for what the checks find, of package internal/findings. Without
-	// it the first finding stops the chip. The chip then runs inside the host's accesses.
+	// Findings is the path of a file for what the checks find, of package internal/findings; the
+	// chip then runs inside the host's accesses. Without it the first finding stops the chip.
 	Findings string `json:"findings,omitempty"`
 	// Record is the path of a file for [Steps]. The chip then runs inside the host's accesses.
 	Record string `json:"record,omitempty"`
@@ -122,6 +123,32 @@ func (s *Settings) waivers() ([]emu.Waiver, error) {
 		return nil, fmt.Errorf("libttsim: kernel cache: %w: %w", ErrSettings, err)
 	}
 	return w, nil
+}
+
+// rewaive returns a function that returns the waivers if files have come since its last call.
+func (s *Settings) rewaive() func() []emu.Waiver {
+	files := func() (n int) {
+		_ = filepath.WalkDir(s.KernelCache, func(_ string, d fs.DirEntry, err error) error {
+			if err == nil && filepath.Ext(d.Name()) == ".elf" {
+				n++
+			}
+			return nil // what is gone, or not ours to read, doesn't count
+		})
+		return n
+	}
+	known := files()
+	return func() []emu.Waiver {
+		n := files()
+		if n == known {
+			return nil
+		}
+		known = n
+		w, err := s.waivers()
+		if err != nil {
+			return nil
+		}
+		return w
+	}
 }
 
 // harvesting returns a simulated chip's missing tiles. TT-NN assumes only two of the Ethernet tiles

@@ -144,9 +144,7 @@ func reprise_init() {
 	if s.Findings != "" {
 		found = newGatherer(s)
 		opts = append(opts, sim.Findings(func(f *emu.Finding) {
-			if !m.Late(f) {
-				found.Add(slices.IndexFunc(m.Chips(), func(c *emu.Chip) bool { return c.Topology() == f.Topology() }), f)
-			}
+			found.Add(slices.IndexFunc(m.Chips(), func(c *emu.Chip) bool { return c.Topology() == f.Topology() }), f)
 		}))
 	}
 	if err == nil {

@@ -1,0 +1,142 @@
+package findings
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
+	"github.com/reprise-tt/reprise/sim/emu"
+)
+
+// memoryOf is a chip whose L1 holds its own addresses, each 4 KiB alike.
+type memoryOf struct{ *chip.Chip }
+
+func (m memoryOf) Topology() *chip.Chip { return m.Chip }
+
+func (memoryOf) ReadCore(_ chip.XY, _ chip.Processor, addr uint32, b []byte) bool {
+	for i := range b {
+		b[i] = byte((addr + uint32(i)) >> 2 % 1024)
+	}
+	return true
+}
+
+func (memoryOf) Registers(chip.XY, chip.Processor) [32]uint32 { return [32]uint32{} }
+
+func newGatherer(t *testing.T) (*Gatherer, func(check string, pc, other uint32)) {
+	t.Helper()
+	c, err := chip.New(chip.Wormhole, chip.Harvesting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Gatherer{
+		File: filepath.Join(t.TempDir(), "found.json"),
+		Code: func(_ chip.Processor, pc uint32, _ stack.Memory) stack.Space {
+			at := pc &^ 0xFFF
+			return stack.Space{stack.Region("reader", at, at+0x1000)}
+		},
+		Calls: func() []Call { return []Call{{File: "x.py", Line: 3, Function: "f", Text: "ttnn.add(x, y)"}} },
+	}
+	return g, func(check string, pc, other uint32) {
+		r := emu.Refusal{Check: check, Tile: chip.XY{X: 1, Y: 1}, HasCore: true, Core: chip.NCRISC, PC: pc, Addr: 64, Detail: "load of 4 bytes"}
+		if other != 0 {
+			r.Other = &emu.Access{Tile: chip.XY{X: 1, Y: 2}, Core: chip.BRISC, PC: other, Addr: 64, Wrote: true}
+		}
+		g.Add(0, &emu.Finding{Refusal: r, Place: memoryOf{c}})
+	}
+}
+
+// One kernel at several addresses, and on several cores, has one finding.
+func TestEqualFindingsAreOne(t *testing.T) {
+	g, add := newGatherer(t)
+	for _, at := range []uint32{0, 0, 0x3000} {
+		add("races", 0x1100+at, 0x2200+at)
+	}
+	add("races", 0x1104, 0x2200) // another instruction
+	add("races", 0x1100, 0x2204)
+	add("counters", 0x1100, 0)
+	var counts []int
+	for _, f := range g.Findings() {
+		counts = append(counts, f.Count)
+	}
+	if diff := cmp.Diff([]int{3, 1, 1, 1}, counts); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	list, err := Read(g.File)
+	if diff := cmp.Diff(g.Findings(), list); diff != "" || err != nil {
+		t.Errorf("the file: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestReports(t *testing.T) {
+	g, add := newGatherer(t)
+	add("races", 0x1100, 0x2200)
+	add("races", 0x1100, 0x2200)
+	var b bytes.Buffer
+	if err := Print(&b, g.Findings()); err != nil {
+		t.Fatal(err)
+	}
+	want := `finding 1 of 1, races, 2 times: load of 4 bytes
+  NCRISC of core (0,0), address 0x40
+    #0 reader+0x100, pc 0x1100 in reader
+  after BRISC of core (0,1), address 0x40
+    #0 reader+0x200, pc 0x2200 in reader
+  called by x.py:3 in f: ttnn.add(x, y)
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	b.Reset()
+	if err := SARIF(&b, g.Findings()); err != nil {
+		t.Fatal(err)
+	}
+	var log struct {
+		Version string
+		Runs    []struct {
+			Tool    struct{ Driver struct{ Rules []struct{ ID string } } }
+			Results []struct {
+				RuleID           string
+				OccurrenceCount  int
+				Stacks           []struct{ Frames []any }
+				RelatedLocations []any
+			}
+		}
+	}
+	if err := json.Unmarshal(b.Bytes(), &log); err != nil {
+		t.Fatal(err)
+	}
+	if r := log.Runs[0].Results; log.Version != "2.1.0" || len(r) != 1 || r[0].RuleID != "races" || r[0].OccurrenceCount != 2 ||
+		len(r[0].Stacks) != 3 || len(r[0].RelatedLocations) != 1 {
+		t.Errorf("SARIF: %s", b.Bytes())
+	}
+	known := map[string]bool{}
+	for _, rule := range log.Runs[0].Tool.Driver.Rules {
+		known[rule.ID] = true
+	}
+	for _, id := range []string{"races", "counters", "unwritten", "stalecode", "stack", "stopped"} {
+		if !known[id] || rules[id] == "" {
+			t.Errorf("SARIF has no rule %q", id)
+		}
+	}
+}
+
+func TestReadDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "found.json")
+	if list, err := Read(path); list != nil || err != nil {
+		t.Errorf("no file: %v, %v", list, err)
+	}
+	if err := os.WriteFile(path, []byte(`[{"check":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path); err == nil {
+		t.Error("half a file is read")
+	}
+}
