@@ -43,7 +43,8 @@ func newGatherer(t *testing.T) (*Gatherer, func(check string, pc, other uint32))
 		Calls: func() []Call { return []Call{{File: "x.py", Line: 3, Function: "f", Text: "ttnn.add(x, y)"}} },
 	}
 	return g, func(check string, pc, other uint32) {
-		r := emu.Refusal{Check: check, Tile: chip.XY{X: 1, Y: 1}, HasCore: true, Core: chip.NCRISC, PC: pc, Addr: 64, Detail: "load of 4 bytes"}
+		r := emu.Refusal{Check: check, Tile: chip.XY{X: 1, Y: 1}, HasCore: true, Core: chip.NCRISC, PC: pc, Addr: 64,
+			Detail: "load of 4 bytes"}
 		if other != 0 {
 			r.Other = &emu.Access{Tile: chip.XY{X: 1, Y: 2}, Core: chip.BRISC, PC: other, Addr: 64, Wrote: true}
 		}
