@@ -476,12 +476,14 @@ func overflowChecks() (list checkList) {
 		deep(r, 0x5000, 0x300, choose[int32](right, 0xBE0, 0xBF4))
 		r.run(r.worker(0, 0), onB().li(sp, top).stw(localBase+0x3FC, 1).call(0x3000).call(0x5000).halt())
 	}).says("BRISC pc=0x50|and data end at 0xffb00400")
-	counters("more pages are taken from a circular buffer than are there", func(r *rig, right bool) {
-		s := &r.c.params.Stream
-		put, taken := s.Reg(s.FirstCB+2, chip.RemoteDestBufSize), s.Reg(s.FirstCB+2, chip.RemoteDestBufStart)
-		a := onB().stw(put, 0xFFFF).stw(taken, 0xFFFE).stw(put, 0).stw(taken, choose[uint32](right, 0, 1))
-		r.run(r.worker(0, 0), a.stw(put, 0).stw(taken, 0).halt()) // as firmware does before a program
-	}).says("BRISC pc=|stream: circular buffer 2: 3 pages are taken, and 2 are there")
+	for _, n := range []int{0, 10, 31} {
+		counters(fmt.Sprintf("more pages are taken from the circular buffer of stream %d than are there", n), func(r *rig, right bool) {
+			s := &r.c.params.Stream
+			put, taken := s.Reg(n, chip.RemoteDestBufSize), s.Reg(n, chip.RemoteDestBufStart)
+			a := onB().stw(put, 0xFFFF).stw(taken, 0xFFFE).stw(put, 0).stw(taken, choose[uint32](right, 0, 1))
+			r.run(r.worker(0, 0), a.stw(put, 0).stw(taken, 0).halt()) // as firmware does before a program
+		}).says(fmt.Sprintf("BRISC pc=|stream: circular buffer of stream %d: 3 pages are taken, and 2 are there", n))
+	}
 	return list
 }
 

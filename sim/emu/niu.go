@@ -307,16 +307,17 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 }
 
 // checkTaken refuses a counter of pages taken from a circular buffer that overtakes the pages put.
-// Both wrap at 16 bits, and firmware zeroes both before a program.
+// Both wrap at 16 bits, and firmware zeroes both before a program. Circular buffer 0 of newer
+// revisions of tt-metal has stream 0, also on Wormhole.
 func (t *tile) checkTaken(o origin, off, v uint32) bool {
-	cb := int(off/0x1000) - t.chip.params.Stream.FirstCB
-	if !t.chip.cfg.RefuseCounters || o.mine() == nil || t.kind != chip.Tensix || cb < 0 || cb >= pageCounters {
+	n := int(off / 0x1000)
+	if !t.chip.cfg.RefuseCounters || o.mine() == nil || t.kind != chip.Tensix || n >= t.chip.params.Stream.FirstCB+pageCounters {
 		return true
 	}
-	put, taken := uint16(t.streams[off/0x1000].bufSize), uint16(t.streams[off/0x1000].bufStart)
-	if n := uint16(v) - put; n == 0 || n > 1<<15 {
+	put, taken := uint16(t.streams[n].bufSize), uint16(t.streams[n].bufStart)
+	if more := uint16(v) - put; more == 0 || more > 1<<15 {
 		return true
 	}
 	return t.chip.found(o, "counters", undefined, "stream", uint64(streamBase+off),
-		"circular buffer %d: %d pages are taken, and %d are there", cb, uint16(v)-taken, put-taken)
+		"circular buffer of stream %d: %d pages are taken, and %d are there", n, uint16(v)-taken, put-taken)
 }
