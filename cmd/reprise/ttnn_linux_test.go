@@ -252,15 +252,15 @@ func TestTTNNExitCodes(t *testing.T) {
 
 func TestTTNNHang(t *testing.T) {
 	r := newTTNN(t)
-	hang := func(name string, end func(c *started), args ...string) {
+	hang := func(name, script string, end func(c *started, b *said), args []string, wants ...string) {
 		var b said
-		c := start(t, &b, r.args(append(args, "testdata/ttnn_hang.py")...)...)
+		c := start(t, &b, r.args(append(append(args, "testdata/ttnn_hang.py"), strings.Fields(script)...)...)...)
 		b.wait(t, "opened")
-		end(c)
+		end(c, &b)
 		_ = c.Wait()
 		errs := c.err.String()
-		for _, want := range []string{"BRISC parked on L1 at", " in cq_prefetch\n", " in cq_dispatch\n", "in firmware\n",
-			"Fatal Python error: Aborted", "ttnn_hang.py\", line 8"} {
+		wants = append(wants, "BRISC parked on L1 at", " in cq_prefetch\n", " in cq_dispatch\n", "in firmware\n", "Fatal Python error: Aborted")
+		for _, want := range wants {
 			if !strings.Contains(errs, want) {
 				t.Errorf("%s: no %q in %s", name, want, errs)
 			}
@@ -269,9 +269,18 @@ func TestTTNNHang(t *testing.T) {
 			t.Errorf("%s: exit code %d, want 134", name, code)
 		}
 	}
-	hang("SIGQUIT", func(c *started) { must(t, c.Process.Signal(syscall.SIGQUIT)) }, "--chip", "wormhole")
+	chip := []string{"--chip", "wormhole"}
+	quit := func(c *started, _ *said) { must(t, c.Process.Signal(syscall.SIGQUIT)) }
+	hang("SIGQUIT", "sleep", quit, chip, "ttnn_hang.py\", line 10")
 	// Long enough for kernels to be compiled: only then it is "opened".
-	hang("timeout", func(*started) {}, "--chip", "wormhole", "--timeout", "15s")
+	hang("timeout", "sleep", func(*started, *said) {}, append(chip, "--timeout", "15s"), "ttnn_hang.py\", line 10")
+	// Python doesn't hear of SIGINT while TT-NN waits.
+	hang("SIGINT", "", func(c *started, b *said) {
+		b.wait(t, "waits")
+		must(t, c.Process.Signal(syscall.SIGINT))
+		c.err.wait(t, "the program goes on after SIGINT")
+		quit(c, b)
+	}, chip, "NCRISC parked on L1 at", " in Kernel_Source_Code\n", "ttnn_hang.py\", line 22")
 }
 
 // When the command is killed, the program is too; others go on.

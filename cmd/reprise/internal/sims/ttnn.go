@@ -266,7 +266,7 @@ func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) erro
 	}
 	signal.Notify(signals, syscall.SIGQUIT)
 
-	var timeout <-chan time.Time
+	var timeout, goesOn <-chan time.Time
 	if c.Timeout > 0 {
 		t := time.NewTimer(c.Timeout)
 		defer t.Stop()
@@ -280,9 +280,18 @@ func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) erro
 			switch {
 			case sig == syscall.SIGQUIT:
 				return c.abandon(ctx, s, r, cmd.Process, ended, "reprise: SIGQUIT: what the program waits for:")
-			case sig == os.Interrupt && inForeground(): // the terminal told the program, too
-			default:
+			case sig != os.Interrupt:
 				_ = cmd.Process.Signal(sig)
+			default:
+				if !inForeground() { // else the terminal told the program, too
+					_ = cmd.Process.Signal(sig)
+				}
+				goesOn = time.After(endPatience)
+			}
+		case <-goesOn: // Python sees no signal while TT-NN waits for the device
+			fmt.Fprintln(s.Err, "reprise: the program goes on after SIGINT (SIGQUIT ends it): what it waits for:")
+			if err := printCores(ctx, s.Err, r); err != nil {
+				fmt.Fprintln(s.Err, "reprise: the cores can't be read:", err)
 			}
 		case <-timeout:
 			return c.abandon(ctx, s, r, cmd.Process, ended, fmt.Sprintf("reprise: the program took longer than %v:", c.Timeout))
