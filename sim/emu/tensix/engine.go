@@ -55,6 +55,8 @@ type Engine struct {
 	hazards *hazards
 	// Hazard, if not nil, is told of hazards, and the engine goes on.
 	Hazard func(*Refusal)
+	issued uint32 // the newest instruction, with hazards
+	issuer uint8  // its thread
 	fault  *Refusal
 
 	suspended bool

@@ -129,15 +129,8 @@ func (e *Engine) issue(t *thread, w uint32) bool {
 		return true
 	}
 	row := t.dstRow(w & 0x3FF) // where matrix instructions start, before they move on
-	if !e.hazard(t, w) {
-		e.fault.Thread, e.fault.Instruction, e.fault.Hazard = int(t.index), w, true
-		if e.Hazard == nil {
-			return false
-		}
-		e.Hazard(e.fault)
-		e.fault = nil
-	}
-	if !e.execute(t, w) {
+	e.issued, e.issuer = w, t.index
+	if !e.hazard(t, w) && !e.goesOn() || !e.execute(t, w) {
 		return false
 	}
 	h.done(e, t, w, row)

@@ -61,15 +61,29 @@ func (e *Engine) unwritten(row, n uint32, wide bool) bool {
 	}
 	for r := row; r < row+n; r++ {
 		if e.dst.valid[r] && e.dst.unwritten[r] != 0 {
-			return !e.refuseUnwritten(r)
+			if !e.refuseUnwritten(r) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
 func (e *Engine) refuseUnwritten(row uint32) bool {
-	return e.undefined("columns %#x of row %d of Dst have been undefined since ZEROACC, though others have been written",
+	e.undefined("columns %#x of row %d of Dst have been undefined since ZEROACC, though others have been written",
 		e.dst.unwritten[row], row)
+	return e.goesOn()
+}
+
+// goesOn reports whether the engine goes on after what only RefuseHazards refuses.
+func (e *Engine) goesOn() bool {
+	e.fault.Thread, e.fault.Instruction, e.fault.Hazard = int(e.issuer), e.issued, true
+	if e.Hazard == nil {
+		return false
+	}
+	e.Hazard(e.fault)
+	e.fault = nil
+	return true
 }
 
 // StoredTo tells that T core n has stored to a configuration word or a GPR, number at.

@@ -1,6 +1,7 @@
 package tensix
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +78,15 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 				tt.before(e)
 			}
 			f := run(e, tt.list...)
+			var found *Refusal
+			e = strict(arch)
+			e.Hazard = func(f *Refusal) { found = f }
+			if tt.before != nil {
+				tt.before(e)
+			}
+			if stopped := run(e, tt.list...); stopped != nil || (found == nil) != (f == nil) || found != nil && (*found != *f || !f.Hazard) {
+				t.Errorf("%v: %s: going on: found %v, %v, want %v", arch, tt.name, found, stopped, f)
+			}
 			want := tt.want
 			if tt.wormhole && arch != chip.Wormhole {
 				want = ""
@@ -202,15 +212,23 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, arch := range archs {
-			e := strict(arch)
-			e.allocate()
-			for _, s := range []*source{&e.srcA, &e.srcB} {
-				s.valid[0] = true
-				for c := range rowSize { // ones, for maxima
-					s.rows[0][0][c] = 0x3F800000
+			runs := func(hazard func(*Refusal)) *Refusal {
+				e := strict(arch)
+				e.Hazard = hazard
+				e.allocate()
+				for _, s := range []*source{&e.srcA, &e.srcB} {
+					s.valid[0] = true
+					for c := range rowSize { // ones, for maxima
+						s.rows[0][0][c] = 0x3F800000
+					}
 				}
+				return run(e, tt.list...)
 			}
-			f := run(e, tt.list...)
+			f := runs(nil)
+			var first *Refusal
+			if g := runs(func(f *Refusal) { first = cmp.Or(first, f) }); f != nil && f.Hazard && (g != nil || *first != *f) {
+				t.Errorf("%v: %s: going on: found %v, %v, want %v", arch, tt.name, first, g, f)
+			}
 			late := f != nil && f.Category == UndefinedBehavior &&
 				slices.ContainsFunc([]string{"late", "round unit", "may not", "undefined since"},
 					func(s string) bool { return strings.Contains(f.Detail, s) })
