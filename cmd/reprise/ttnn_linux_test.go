@@ -193,8 +193,8 @@ func TestTTNNChecks(t *testing.T) {
 	}
 }
 
-// Each fault of ttnn_faults.py is found by the check meant for it, with both accesses and the script's
-// call; put right, there is none.
+// Each fault of ttnn_faults.py is found by the check meant for it, with both accesses and the
+// script's call; put right, there is none.
 func TestTTNNFindings(t *testing.T) {
 	r := newTTNN(t)
 	want := map[string]string{"read_barrier": "races", "source_reused": "races", "write_at_end": "races", "read_at_end": "races",
@@ -259,7 +259,8 @@ func TestTTNNHang(t *testing.T) {
 		end(c, &b)
 		_ = c.Wait()
 		errs := c.err.String()
-		wants = append(wants, "BRISC parked on L1 at", " in cq_prefetch\n", " in cq_dispatch\n", "in firmware\n", "Fatal Python error: Aborted")
+		wants = append(wants, "BRISC parked on L1 at", " in cq_prefetch\n", " in cq_dispatch\n", "in firmware\n",
+			"Fatal Python error: Aborted")
 		for _, want := range wants {
 			if !strings.Contains(errs, want) {
 				t.Errorf("%s: no %q in %s", name, want, errs)

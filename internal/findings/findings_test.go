@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,7 +103,9 @@ func TestReports(t *testing.T) {
 	var log struct {
 		Version string
 		Runs    []struct {
-			Tool    struct{ Driver struct{ Rules []struct{ ID string } } }
+			Tool struct {
+				Driver struct{ Rules []struct{ ID string } }
+			}
 			Results []struct {
 				RuleID           string
 				OccurrenceCount  int
@@ -139,5 +142,27 @@ func TestReadDamaged(t *testing.T) {
 	}
 	if _, err := Read(path); err == nil {
 		t.Error("half a file is read")
+	}
+}
+
+func TestKnown(t *testing.T) {
+	list, err := ReadKnown(strings.NewReader("# a comment\n\nraces; reader; w*r; 4 bytes; it is harmless\nraces; reader; -; 4 bytes; it too\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(check, text string, other *Access) Finding {
+		return Finding{Check: check, Text: text, At: Access{Frames: []stack.Frame{{Module: "reader"}}}, Other: other}
+	}
+	writer := &Access{Frames: []stack.Frame{{Module: "writer"}}}
+	left, n := Without([]Finding{
+		of("races", "load of 4 bytes", writer), of("races", "load of 4 bytes", nil), of("races", "load of 8 bytes", writer),
+		of("counters", "load of 4 bytes", writer), of("races", "load of 4 bytes", &Access{Frames: []stack.Frame{{Module: "reader"}}})}, list)
+	if n != 2 || len(left) != 3 {
+		t.Errorf("%d known, %d left: %v", n, len(left), left)
+	}
+	for _, text := range []string{"races; reader; writer; 4 bytes", "races; reader; writer; ; it", "races; a; b; c; d; e"} {
+		if _, err := ReadKnown(strings.NewReader(text)); err == nil {
+			t.Errorf("%q is read", text)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package ttnn
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -107,6 +108,12 @@ func describe(c *emu.Chip, s *emu.CoreState, known *Kernels) string {
 	}
 	return b.String()
 }
+
+//go:embed known.txt
+var known string
+
+// Known returns what checks are known to find in kernels of TT-NN.
+func Known() ([]findings.Known, error) { return findings.ReadKnown(strings.NewReader(known)) }
 
 // Code returns a function that finds TT-NN's kernels in a kernel cache, also those that it compiles
 // meanwhile, for package findings.

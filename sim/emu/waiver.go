@@ -45,6 +45,9 @@ const (
 	ZeroedAtOnce  = Assumptions(tensix.ZeroedAtOnce) << engineAssumptions
 	BootIsOver    = Assumptions(tensix.BootIsOver) << engineAssumptions
 
+	// MetalMovement is what tt-metal's data movement kernels rely on.
+	MetalMovement = CountedAtOnce
+
 	// MetalCompute is what tt-metal's compute kernels rely on.
 	MetalCompute = ContextIsRead | ZeroedAtOnce
 

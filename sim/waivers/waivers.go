@@ -14,8 +14,8 @@ import (
 
 // Metal returns the waivers with which an emulated card with every check, or with slow networks,
 // runs tt-metal's firmware from a folder, such as its kernel cache or one for
-// reprise.WithQueueFirmware. They cover the base firmware, the command-queue firmware and compute
-// kernels; data movement kernels need none. The errors are those of [metal.OpenCache] and of
+// reprise.WithQueueFirmware. They cover the base firmware, the command-queue firmware and all
+// kernels. The errors are those of [metal.OpenCache] and of
 // reading the files.
 func Metal(ctx context.Context, dir string) ([]emu.Waiver, error) {
 	files, err := metal.QueueKernelFiles(ctx, dir)
@@ -53,11 +53,11 @@ func Metal(ctx context.Context, dir string) ([]emu.Waiver, error) {
 		}
 	}
 	for i := range cache.Kernels {
-		k := &cache.Kernels[i]
+		k, assume := &cache.Kernels[i], emu.MetalCompute
 		if k.Processor < chip.TRISC0 {
-			continue
+			assume = emu.MetalMovement
 		}
-		if out, err = appendKernel(out, k.Path, emu.MetalCompute); err != nil {
+		if out, err = appendKernel(out, k.Path, assume); err != nil {
 			return nil, err
 		}
 	}

@@ -84,7 +84,8 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 			if tt.before != nil {
 				tt.before(e)
 			}
-			if stopped := run(e, tt.list...); stopped != nil || (found == nil) != (f == nil) || found != nil && (*found != *f || !f.Hazard) {
+			stopped := run(e, tt.list...)
+			if stopped != nil || (found == nil) != (f == nil) || found != nil && (*found != *f || !f.Hazard) {
 				t.Errorf("%v: %s: going on: found %v, %v, want %v", arch, tt.name, found, stopped, f)
 			}
 			want := tt.want

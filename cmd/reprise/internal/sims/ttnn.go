@@ -68,10 +68,11 @@ func (c *TtnnTools) Find(ctx context.Context, s cli.Streams) (*ttnn.Run, error) 
 
 type ttnnRunCmd struct {
 	TtnnTools
-	Chip    string        `placeholder:"ARCH" xor:"machine"`
-	Machine string        `placeholder:"NAME" xor:"machine"`
-	Check   []string      `placeholder:"NAME"`
-	Report  string        `placeholder:"FILE" type:"path"`
+	Chip    string   `placeholder:"ARCH" xor:"machine"`
+	Machine string   `placeholder:"NAME" xor:"machine"`
+	Check   []string `placeholder:"NAME"`
+	Report  string   `placeholder:"FILE" type:"path"`
+	Known   bool
 	Seed    uint64        `placeholder:"N"`
 	Serve   string        `placeholder:"PATH"`
 	Timeout time.Duration `placeholder:"TIME"`
@@ -143,6 +144,17 @@ func (c *ttnnRunCmd) reportFindings(ctx context.Context, s cli.Streams, file str
 	list, err := findings.Read(file)
 	if err != nil {
 		return err
+	}
+	if !c.Known {
+		known, err := ttnn.Known()
+		if err != nil {
+			return err
+		}
+		n := 0
+		if list, n = findings.Without(list, known); n > 0 {
+			fmt.Fprintf(s.Err, "reprise: %s in kernels of TT-NN, which docs/ttnn-findings.md explains and --known shows\n",
+				cli.Count(n, "finding"))
+		}
 	}
 	if err := findings.Print(s.Err, list); err != nil {
 		return err
