@@ -193,6 +193,20 @@ func TestTTNNChecks(t *testing.T) {
 	}
 }
 
+// What is known of TT-NN's kernels is counted, or reported where it is asked for.
+func TestTTNNKnownFindings(t *testing.T) {
+	r := newTTNN(t)
+	product := []string{"../../internal/ttnn/testdata/programs/main.py", "matmul/64"}
+	out, errs, code := r.output(append([]string{"--chip", "wormhole", "--check", "races,counters"}, product...)...)
+	if code != 0 || !strings.Contains(out, `"sha256"`) || !strings.Contains(errs, "5 findings in kernels of TT-NN") {
+		t.Errorf("exit code %d, printed %q: %s", code, out, errs)
+	}
+	out, errs, code = r.output(append([]string{"--chip", "wormhole", "--check", "races,counters", "--known"}, product...)...)
+	if code != 1 || !strings.Contains(errs, "finding 5 of 5, races") || !strings.Contains(errs, "in reader_bmm_tile_layout_in1_sender_writer_padding\n") {
+		t.Errorf("--known: exit code %d, printed %q: %s", code, out, errs)
+	}
+}
+
 // Each fault of ttnn_faults.py is found by the check meant for it, with both accesses and the
 // script's call; put right, there is none.
 func TestTTNNFindings(t *testing.T) {

@@ -29,6 +29,7 @@ type Settings struct {
 	Machine string   `json:"machine"`          // of package chip, such as "n150" or "p300"
 	Seed    uint64   `json:"seed,omitempty"`   // of the order in which processors run
 	Checks  []string `json:"checks,omitempty"` // names of [Checks]
+	Awake   bool     `json:"awake,omitempty"`  // as emu.Config.Awake
 	// Serve is the path of a Unix socket for the first card; further cards append their number:
 	// PATH.1.
 	Serve string `json:"serve,omitempty"`
@@ -89,6 +90,9 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 		opts = append(opts, sim.Paced(), sim.EasesIdle())
 	} else {
 		opts = append(opts, sim.Inside())
+	}
+	if s.Awake {
+		opts = append(opts, sim.Awake())
 	}
 	for _, name := range s.Checks {
 		o, ok := checks[name]
