@@ -104,7 +104,8 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 			return nil, err
 		}
 		if !fitsInto(mask.spec.Shape, a.spec.Shape) || mask.dims[3] != a.dims[3] {
-			return nil, shapeError("a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", mask.spec.Shape, a.spec.Shape)
+			return nil, shapeError("a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", mask.spec.Shape,
+				a.spec.Shape)
 		}
 	}
 	if err := floatTiles(present(a, mask)...); err != nil {

@@ -89,14 +89,16 @@ func RefuseCounters() Option { return func(c *config) { c.chip.RefuseCounters = 
 // RefuseOverflow refuses stacks that overflow into data.
 func RefuseOverflow() Option { return func(c *config) { c.chip.RefuseOverflow = true } }
 
-// Inside makes a chip Synchronous, and a host's access end when all that it started has ended.
-func Inside() Option { return func(c *config) { c.chip.Synchronous, c.chip.MaxRun = true, 1<<40 } }
+// RunToIdle makes a chip Synchronous: a host's access returns when every core waits.
+func RunToIdle() Option { return func(c *config) { c.chip.Synchronous, c.chip.MaxRun = true, 1<<40 } }
 
 // Track notes what is done in DRAM, and in workers' L1 from emu.FirstL1 on, for emu.Chip.TakeTrack.
 func Track() Option { return func(c *config) { c.chip.Track = true } }
 
-// Rewaive asks for the waivers of new code: see emu.Config.Rewaive.
-func Rewaive(f func() []emu.Waiver) Option { return func(c *config) { c.chip.Rewaive = f } }
+// RefreshWaivers sets where a chip gets the waivers of new code: see emu.Config.RefreshWaivers.
+func RefreshWaivers(f func() []emu.Waiver) Option {
+	return func(c *config) { c.chip.RefreshWaivers = f }
+}
 
 // Findings tells f what the checks find, instead of stopping the chip: see emu.Config.Findings.
 func Findings(f func(*emu.Finding)) Option { return func(c *config) { c.chip.Findings = f } }

@@ -200,7 +200,8 @@ func TestTTNNKnownFindings(t *testing.T) {
 		t.Errorf("exit code %d, printed %q: %s", code, out, errs)
 	}
 	out, errs, code = r.output(append([]string{"--chip", "wormhole", "--check", "races,counters", "--known"}, product...)...)
-	if code != 1 || !strings.Contains(errs, "finding 5 of 5, races") || !strings.Contains(errs, "in reader_bmm_tile_layout_in1_sender_writer_padding\n") {
+	if code != 1 || !strings.Contains(errs, "finding 5 of 5, races") ||
+		!strings.Contains(errs, "in reader_bmm_tile_layout_in1_sender_writer_padding\n") {
 		t.Errorf("--known: exit code %d, printed %q: %s", code, out, errs)
 	}
 }

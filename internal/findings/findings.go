@@ -52,8 +52,8 @@ func (c Call) String() string {
 	return out
 }
 
-// Gatherer gathers findings. Its methods may be called from any goroutine.
-type Gatherer struct {
+// Collector collects findings. Its methods may be called from any goroutine.
+type Collector struct {
 	// Code returns the code of a processor around a program counter.
 	Code func(p chip.Processor, pc uint32, read stack.Memory) stack.Space
 	// Calls returns the calls that the host's program is in. It may be nil.
@@ -62,28 +62,28 @@ type Gatherer struct {
 	File string
 
 	mu   sync.Mutex
-	seen map[place]*Finding // by program counters and the code there
-	same map[place]*Finding // by lines
+	seen map[site]*Finding // by program counters and the code there
+	same map[site]*Finding // by lines
 	list []*Finding
 	err  error // of writing File
 }
 
-// place tells findings apart.
-type place [2]struct {
+// site identifies a finding by its two accesses.
+type site [2]struct {
 	check, code string
 	core        chip.Processor
 	pc          uint32
 }
 
 // Add adds a finding of chip number n.
-func (g *Gatherer) Add(n int, f *emu.Finding) {
+func (g *Collector) Add(n int, f *emu.Finding) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.add(n, &f.Refusal, f)
 }
 
 // Stopped adds why a chip has stopped, unless nothing is known of that.
-func (g *Gatherer) Stopped(n int, c *emu.Chip) {
+func (g *Collector) Stopped(n int, c *emu.Chip) {
 	r := (*emu.Refusal)(nil)
 	if !errors.As(c.Fault(), &r) {
 		return
@@ -100,9 +100,9 @@ type memory interface {
 	Registers(xy chip.XY, p chip.Processor) [32]uint32
 }
 
-func (g *Gatherer) add(n int, r *emu.Refusal, m memory) {
+func (g *Collector) add(n int, r *emu.Refusal, m memory) {
 	at := emu.Access{Host: !r.HasCore, Tile: r.Tile, Core: r.Core, PC: r.PC, Addr: r.Addr}
-	raw := place{}
+	raw := site{}
 	for i, a := range []*emu.Access{&at, r.Other} {
 		if a != nil && a.PC != 0 {
 			raw[i].core, raw[i].pc, raw[i].code = a.Core, a.PC, codeAt(m, a)
@@ -119,7 +119,7 @@ func (g *Gatherer) add(n int, r *emu.Refusal, m memory) {
 		f.Other = &other
 	}
 	if g.seen == nil {
-		g.seen, g.same = map[place]*Finding{}, map[place]*Finding{}
+		g.seen, g.same = map[site]*Finding{}, map[site]*Finding{}
 	}
 	lines := raw
 	for i, a := range []*Access{&f.At, f.Other} {
@@ -157,7 +157,7 @@ func codeAt(m memory, a *emu.Access) string {
 }
 
 // access describes an access. The processor of the later one is still there.
-func (g *Gatherer) access(m memory, a *emu.Access, later bool) Access {
+func (g *Collector) access(m memory, a *emu.Access, later bool) Access {
 	out := Access{PC: a.PC, Addr: a.Addr}
 	where := "tile " + a.Tile.String()
 	if at, ok := m.Topology().LogicalOf(a.Tile); ok {
@@ -192,7 +192,7 @@ func (g *Gatherer) access(m memory, a *emu.Access, later bool) Access {
 var errNoMemory = errors.New("there is no memory")
 
 // Findings returns what was found, in the order of the first times.
-func (g *Gatherer) Findings() []Finding {
+func (g *Collector) Findings() []Finding {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := make([]Finding, len(g.list))
@@ -203,14 +203,14 @@ func (g *Gatherer) Findings() []Finding {
 }
 
 // Close writes the last counts. The error is the first one of writing File.
-func (g *Gatherer) Close() error {
+func (g *Collector) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.write()
 	return g.err
 }
 
-func (g *Gatherer) write() {
+func (g *Collector) write() {
 	if g.File == "" {
 		return
 	}
@@ -224,7 +224,7 @@ func (g *Gatherer) write() {
 	}
 }
 
-// Read reads a gatherer's file. A missing one has no findings.
+// Read reads a collector's file. A missing one has no findings.
 func Read(path string) ([]Finding, error) {
 	var list []Finding
 	b, err := os.ReadFile(filepath.Clean(path))

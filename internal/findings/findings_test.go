@@ -29,13 +29,13 @@ func (memoryOf) ReadCore(_ chip.XY, _ chip.Processor, addr uint32, b []byte) boo
 
 func (memoryOf) Registers(chip.XY, chip.Processor) [32]uint32 { return [32]uint32{} }
 
-func newGatherer(t *testing.T) (*Gatherer, func(check string, pc, other uint32)) {
+func newCollector(t *testing.T) (*Collector, func(check string, pc, other uint32)) {
 	t.Helper()
 	c, err := chip.New(chip.Wormhole, chip.Harvesting{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gatherer{
+	g := &Collector{
 		File: filepath.Join(t.TempDir(), "found.json"),
 		Code: func(_ chip.Processor, pc uint32, _ stack.Memory) stack.Space {
 			at := pc &^ 0xFFF
@@ -49,13 +49,13 @@ func newGatherer(t *testing.T) (*Gatherer, func(check string, pc, other uint32))
 		if other != 0 {
 			r.Other = &emu.Access{Tile: chip.XY{X: 1, Y: 2}, Core: chip.BRISC, PC: other, Addr: 64, Wrote: true}
 		}
-		g.Add(0, &emu.Finding{Refusal: r, Place: memoryOf{c}})
+		g.Add(0, &emu.Finding{Refusal: r, ChipView: memoryOf{c}})
 	}
 }
 
 // One kernel at several addresses, and on several cores, has one finding.
 func TestEqualFindingsAreOne(t *testing.T) {
-	g, add := newGatherer(t)
+	g, add := newCollector(t)
 	for _, at := range []uint32{0, 0, 0x3000} {
 		add("races", 0x1100+at, 0x2200+at)
 	}
@@ -79,7 +79,7 @@ func TestEqualFindingsAreOne(t *testing.T) {
 }
 
 func TestReports(t *testing.T) {
-	g, add := newGatherer(t)
+	g, add := newCollector(t)
 	add("races", 0x1100, 0x2200)
 	add("races", 0x1100, 0x2200)
 	var b bytes.Buffer
@@ -146,7 +146,11 @@ func TestReadDamaged(t *testing.T) {
 }
 
 func TestKnown(t *testing.T) {
-	list, err := ReadKnown(strings.NewReader("# a comment\n\nraces; reader; w*r; 4 bytes; it is harmless\nraces; reader; -; 4 bytes; it too\n"))
+	list, err := ReadKnown(strings.NewReader(`# a comment
+
+races; reader; w*r; 4 bytes; it is harmless
+races; reader; -; 4 bytes; it is harmless, too
+`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,9 +158,10 @@ func TestKnown(t *testing.T) {
 		return Finding{Check: check, Text: text, At: Access{Frames: []stack.Frame{{Module: "reader"}}}, Other: other}
 	}
 	writer := &Access{Frames: []stack.Frame{{Module: "writer"}}}
-	left, n := Without([]Finding{
+	left, n := FilterKnown([]Finding{
 		of("races", "load of 4 bytes", writer), of("races", "load of 4 bytes", nil), of("races", "load of 8 bytes", writer),
-		of("counters", "load of 4 bytes", writer), of("races", "load of 4 bytes", &Access{Frames: []stack.Frame{{Module: "reader"}}})}, list)
+		of("counters", "load of 4 bytes", writer), of("races", "load of 4 bytes", &Access{Frames: []stack.Frame{{Module: "reader"}}}),
+	}, list)
 	if n != 2 || len(left) != 3 {
 		t.Errorf("%d known, %d left: %v", n, len(left), left)
 	}

@@ -43,8 +43,8 @@ func matches(pattern string, a *Access) bool {
 	return ok && err == nil
 }
 
-// Without returns the findings that aren't known, and how many are.
-func Without(list []Finding, known []Known) (left []Finding, n int) {
+// FilterKnown returns the findings that aren't known, and the number of known ones.
+func FilterKnown(list []Finding, known []Known) (left []Finding, n int) {
 next:
 	for i := range list {
 		f := &list[i]

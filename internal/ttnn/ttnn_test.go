@@ -104,6 +104,8 @@ func installed(t *testing.T, v Version) *Installation {
 }
 
 func TestPrepare(t *testing.T) {
+	alone := []string{"libttsim.so", "sitecustomize.py", "soc_descriptor.yaml"}
+	described := append([]string{"cluster_descriptor.yaml"}, alone...)
 	for _, c := range []struct {
 		machine string
 		version Version
@@ -112,12 +114,12 @@ func TestPrepare(t *testing.T) {
 		files   []string
 		err     string
 	}{
-		{machine: "n150", version: Version{0, 77, 0}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: []string{"libttsim.so", "sitecustomize.py", "soc_descriptor.yaml"}},
-		{machine: "p150", version: Version{0, 68, 0}, set: map[string]string{"PYTHONFAULTHANDLER": "1", variableSlow: "1"}, files: []string{"libttsim.so", "sitecustomize.py", "soc_descriptor.yaml"}},
-		{machine: "p300", version: Version{0, 81, 1}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: []string{"cluster_descriptor.yaml", "libttsim.so", "sitecustomize.py", "soc_descriptor.yaml"}},
-		{machine: "n300", version: Version{0, 81, 1}, set: map[string]string{"PYTHONFAULTHANDLER": "1", variableSlow: "1"}, files: []string{"cluster_descriptor.yaml", "libttsim.so", "sitecustomize.py", "soc_descriptor.yaml"}},
-		{machine: "p150", version: Version{0, 77, 0}, environ: []string{"PYTHONFAULTHANDLER=0", "TT_METAL_SIMULATOR=/old", "HOME=/h"}, set: map[string]string{"PYTHONFAULTHANDLER": "0", "HOME": "/h"}, files: []string{"libttsim.so", "sitecustomize.py", "soc_descriptor.yaml"}},
-		{machine: "p100", version: Version{0, 76, 0}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: []string{"cluster_descriptor.yaml", "libttsim.so", "sitecustomize.py", "soc_descriptor.yaml"}},
+		{machine: "n150", version: Version{0, 77, 0}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: alone},
+		{machine: "p150", version: Version{0, 68, 0}, set: map[string]string{"PYTHONFAULTHANDLER": "1", variableSlow: "1"}, files: alone},
+		{machine: "p300", version: Version{0, 81, 1}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: described},
+		{machine: "n300", version: Version{0, 81, 1}, set: map[string]string{"PYTHONFAULTHANDLER": "1", variableSlow: "1"}, files: described},
+		{machine: "p150", version: Version{0, 77, 0}, environ: []string{"PYTHONFAULTHANDLER=0", "TT_METAL_SIMULATOR=/old", "HOME=/h"}, set: map[string]string{"PYTHONFAULTHANDLER": "0", "HOME": "/h"}, files: alone},
+		{machine: "p100", version: Version{0, 76, 0}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: described},
 		{machine: "p100", version: Version{0, 72, 0}, err: "ttnn 0.72.0 can't open a simulated p100: 0.76.0 is the first that can"},
 		{machine: "n300", version: Version{0, 77, 0}, err: "ttnn 0.77.0 can't open a simulated n300: 0.80.0 is the first that can"},
 		{machine: "p300", version: Version{0, 72, 0}, err: "ttnn 0.72.0 can't open a simulated p300: 0.76.0 is the first that can"},

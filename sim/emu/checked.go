@@ -86,7 +86,7 @@ func (c *core) runOne() stop {
 	}
 	if c.stack != nil {
 		if to, no := c.stack.Step(c.pc, &c.X, uint32(4*len(c.local)), o, addr, n, store); no != "" {
-			if !c.found("stack", undefined, uint64(to), "%s", no) {
+			if !c.flag("stack", undefined, uint64(to), "%s", no) {
 				return stopHalt
 			}
 		}
@@ -122,7 +122,7 @@ func (c *core) checkFetch() bool {
 		return false
 	}
 	if c.icache != nil {
-		if stale := c.icache.Fetch(t.writers, c.pc); stale != "" && !c.found("stalecode", undefined, uint64(c.pc), "%s", stale) {
+		if stale := c.icache.Fetch(t.writers, c.pc); stale != "" && !c.flag("stalecode", undefined, uint64(c.pc), "%s", stale) {
 			return false
 		}
 	}
@@ -160,7 +160,7 @@ func (c *core) checkLocal(addr uint32, store bool) bool {
 		c.localKnown.set(w)
 	} else if !c.localKnown.has(w) {
 		c.localKnown.set(w)
-		return c.found("unwritten", unpredictable, uint64(addr), "load from local RAM that was never written")
+		return c.flag("unwritten", unpredictable, uint64(addr), "load from local RAM that was never written")
 	}
 	return true
 }

@@ -99,9 +99,9 @@ type Config struct {
 
 	// Waivers let single programs rely on what the checks refuse to others, and Delay doesn't give.
 	Waivers []Waiver
-	// Rewaive, if not nil, is asked for other waivers before a chip with checks executes new code,
-	// once after each access of the host. Nil leaves the old ones. The chip is Synchronous.
-	Rewaive func() []Waiver
+	// RefreshWaivers, if not nil, returns new waivers, or nil if the old ones hold. A Synchronous
+	// chip with checks calls it when it decodes code after a host's access.
+	RefreshWaivers func() []Waiver
 
 	// Track notes for [Chip.TakeTrack] which DRAM is used, and which L1 of workers from FirstL1 on.
 	// Parallel does nothing then.
@@ -141,11 +141,11 @@ type Chip struct {
 	track   *Track      // with Config.Track, for DRAM
 	waivers []waiver
 	waived  waiverCache
-	place   Place // for Config.Findings
+	view    ChipView // for Config.Findings
 
-	accessed bool // by the host, since Config.Rewaive was asked
-	pcie     pcie
-	arc      *arc.ARC
+	hostAccessed bool // by the host, since Config.RefreshWaivers was asked
+	pcie         pcie
+	arc          *arc.ARC
 
 	translated translations
 

@@ -103,8 +103,8 @@ func (c *core) localBytes() uint32 {
 	return c.tile.chip.params.LocalRAMSize[p]
 }
 
-func (c *core) found(name string, cat Category, addr uint64, format string, args ...any) bool {
-	return c.tile.chip.found(origin{tile: c.tile, core: c}, name, cat, "riscv", addr, format, args...)
+func (c *core) flag(name string, cat Category, addr uint64, format string, args ...any) bool {
+	return c.tile.chip.flag(origin{tile: c.tile, core: c}, name, cat, "riscv", addr, format, args...)
 }
 
 func (c *core) refuse(cat Category, addr uint64, format string, args ...any) slowResult {

@@ -347,13 +347,13 @@ func (c *Chip) TakeTrack() Track {
 	return out
 }
 
-// halted is a chip while it waits for Config.Findings.
-type halted struct{ c *Chip }
+// pausedChip is a chip while it waits for Config.Findings.
+type pausedChip struct{ c *Chip }
 
-func (p halted) Topology() *chip.Chip { return p.c.topology }
+func (p pausedChip) Topology() *chip.Chip { return p.c.topology }
 
-func (p halted) ReadCore(xy chip.XY, of chip.Processor, addr uint32, b []byte) bool {
+func (p pausedChip) ReadCore(xy chip.XY, of chip.Processor, addr uint32, b []byte) bool {
 	return p.c.readCore(xy, of, addr, b)
 }
 
-func (p halted) Registers(xy chip.XY, of chip.Processor) [32]uint32 { return p.c.registers(xy, of) }
+func (p pausedChip) Registers(xy chip.XY, of chip.Processor) [32]uint32 { return p.c.registers(xy, of) }

@@ -83,7 +83,7 @@ func (t *tile) enginesOf() *engines {
 		if t.chip.cfg.RefuseRaces {
 			x.RefuseHazards()
 			if t.chip.cfg.Findings != nil {
-				x.Hazard = func(f *tensix.Refusal) { t.chip.find(t.refusalOf(origin{tile: t}, f)) }
+				x.OnHazard = func(f *tensix.Refusal) { t.chip.flagRefusal(t.refusalOf(origin{tile: t}, f)) }
 			}
 		}
 	}

@@ -45,7 +45,9 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 			ethCmdRegister)
 	case u.busy:
 		return bad(unimplemented, "command on transmit queue %d while it is busy: wait until its command (Wormhole) or bit 16 of its status (Blackhole) reads 0", q)
-	case u.unseen && c.cfg.RefuseRaces && !c.found(o, "races", undefined, "ethernet", uint64(ethTxBase+q<<12+ethTxCmd), "race: command on transmit queue %d, which may still be busy with its last one: nobody has seen its command (Wormhole) or bit 16 of its status (Blackhole) at 0 since", q):
+	case u.unseen && c.cfg.RefuseRaces && !c.flag(o, "races", undefined, "ethernet", uint64(ethTxBase+q<<12+ethTxCmd),
+		"race: command on transmit queue %d, which may still be busy with its last one: no load of its command (Wormhole) or "+
+			"of bit 16 of its status (Blackhole) has returned 0 since", q):
 		return slowHalt
 	case c.wormhole() && t.ethernet().mac != [2]uint32{ethMAC0, ethMAC1}:
 		return bad(unimplemented, "command while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0, ethMAC1)

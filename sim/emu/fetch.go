@@ -53,8 +53,8 @@ func (c *core) word(pc uint32) uint32 {
 // instructions are refused.
 func (c *core) decodeAt(p *codePage, base uint32, idx int) {
 	p.stored[idx/lineWords] = false
-	if ch := c.tile.chip; ch.accessed && ch.cfg.Rewaive != nil {
-		ch.rewaive()
+	if ch := c.tile.chip; ch.hostAccessed && ch.cfg.RefreshWaivers != nil {
+		ch.refreshWaivers()
 	}
 	if !c.tile.adopt(p, base, idx/lineWords) {
 		c.tile.decode(p, base, idx&^(lineWords-1))
@@ -91,7 +91,8 @@ const forgetful = 54
 
 func (c *core) entersIRAM(pc uint32) bool {
 	if m := &c.tile.tensix.mover; m.unseen {
-		if !c.found("races", undefined, uint64(pc), "fetch from the instruction RAM before RISCV_TDMA_REG_STATUS has shown that the mover is done") {
+		if !c.flag("races", undefined, uint64(pc),
+			"fetch from the instruction RAM before RISCV_TDMA_REG_STATUS has shown that the mover is done") {
 			return false
 		}
 		m.unseen = false

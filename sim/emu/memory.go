@@ -295,7 +295,7 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 			if a, unknown := d.unwritten(addr, n); unknown {
 				if o.isBlockRead(n) {
 					defer c.scramble(buf, addr, n, func(a uint64) bool { _, unknown := d.unwritten(a, 4); return unknown })
-				} else if d.know(addr, n); !c.found(o, "unwritten", unpredictable, where, a,
+				} else if d.know(addr, n); !c.flag(o, "unwritten", unpredictable, where, a,
 					"read of memory of DRAM controller %d that was never written", ep.bank) {
 					return false
 				}

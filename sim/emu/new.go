@@ -77,7 +77,7 @@ func newChip(cfg Config) (*Chip, error) {
 		c.track = newTrack()
 	}
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
-	c.place = halted{c}
+	c.view = pausedChip{c}
 	c.powerUp()
 	return c, nil
 }
@@ -210,7 +210,7 @@ func (c *Chip) newChecks() {
 		} else {
 			r.Other.Host = other.PC == 0
 		}
-		return c.find(o, r)
+		return c.flagRefusal(o, r)
 	})
 	for _, t := range c.tiles {
 		cores := make([]*check.Core, len(t.cores))

@@ -103,10 +103,11 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 func (t *tile) checkID(o origin, noc int, i uint32) bool {
 	u, id := &t.niu[noc], (i-cntOutstanding)&15
 	bad := func(format string, args ...any) bool {
-		return t.chip.found(o, "counters", undefined, "niu", uint64(niuAddress(noc, 0x200+4*i)), format, args...)
+		return t.chip.flag(o, "counters", undefined, "niu", uint64(niuAddress(noc, 0x200+4*i)), format, args...)
 	}
 	if i < cntOutgoing && u.count[i] != 0 && u.open[id] == 0 {
-		return bad("the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero until it is cleared", id, u.count[i])
+		return bad("the counter of transaction id %d is %d, and nothing is unanswered: "+
+			"a multicast took it beyond zero until it is cleared", id, u.count[i])
 	}
 	started := u.unread
 	if i >= cntOutgoing {
@@ -292,8 +293,9 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 		}
 		// Up it may wrap, since cores compare modulo the range; and the host may set any value.
 		if n := v >> 6 & streamMask; t.chip.cfg.RefuseCounters && o.core != nil && n > streamMask/2+1 && s.available < streamMask+1-n {
-			if !t.chip.found(o, "counters", undefined, "stream", uint64(streamBase+off),
-				"SPACE_AVAILABLE of stream %d is %d, and %d is to be subtracted: it would go below zero", off/0x1000, s.available, streamMask+1-n) {
+			if !t.chip.flag(o, "counters", undefined, "stream", uint64(streamBase+off),
+				"SPACE_AVAILABLE of stream %d is %d, and %d is to be subtracted: it would go below zero",
+				off/0x1000, s.available, streamMask+1-n) {
 				return slowHalt
 			}
 		}
@@ -318,6 +320,6 @@ func (t *tile) checkTaken(o origin, off, v uint32) bool {
 	if more := uint16(v) - put; more == 0 || more > 1<<15 {
 		return true
 	}
-	return t.chip.found(o, "counters", undefined, "stream", uint64(streamBase+off),
+	return t.chip.flag(o, "counters", undefined, "stream", uint64(streamBase+off),
 		"circular buffer of stream %d: %d pages are taken, and %d are there", n, uint16(v)-taken, put-taken)
 }

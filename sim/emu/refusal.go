@@ -83,11 +83,11 @@ type Access struct {
 // function returns.
 type Finding struct {
 	Refusal
-	Place
+	ChipView
 }
 
-// Place is where something was found.
-type Place interface {
+// ChipView is where something was found.
+type ChipView interface {
 	// Topology returns the chip's tiles; each chip has a pointer of its own.
 	Topology() *chip.Chip
 	// ReadCore reads as [Chip.ReadCore], and Registers as [Chip.Registers].

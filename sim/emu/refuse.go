@@ -35,22 +35,22 @@ func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format 
 	return c.stop(o, &Refusal{Category: cat, Where: where, Addr: addr, Detail: fmt.Sprintf(format, args...)})
 }
 
-// found returns true if the chip goes on after what a check has found.
-func (c *Chip) found(o origin, name string, cat Category, where string, addr uint64, format string, args ...any) bool {
-	return c.find(o, &Refusal{Category: cat, Where: where, Addr: addr, Detail: fmt.Sprintf(format, args...), Check: name})
+// flag reports what a check found, and returns whether the chip goes on.
+func (c *Chip) flag(o origin, name string, cat Category, where string, addr uint64, format string, args ...any) bool {
+	return c.flagRefusal(o, &Refusal{Category: cat, Where: where, Addr: addr, Detail: fmt.Sprintf(format, args...), Check: name})
 }
 
-func (c *Chip) find(o origin, r *Refusal) bool {
+func (c *Chip) flagRefusal(o origin, r *Refusal) bool {
 	if c.cfg.Findings == nil || c.observed != nil {
 		return c.stop(o, r)
 	}
-	c.name(o, r)
-	c.cfg.Findings(&Finding{*r, c.place})
+	c.attribute(o, r)
+	c.cfg.Findings(&Finding{*r, c.view})
 	return true
 }
 
-// name says who asked.
-func (c *Chip) name(o origin, r *Refusal) {
+// attribute sets who asked.
+func (c *Chip) attribute(o origin, r *Refusal) {
 	if o.tile == nil {
 		r.Host = true
 	} else {
@@ -76,7 +76,7 @@ func (c *Chip) stop(o origin, r *Refusal) bool {
 	if *fault != nil {
 		return false
 	}
-	c.name(o, r)
+	c.attribute(o, r)
 	*fault = r
 	if fault == &c.fault {
 		c.announceFault()
@@ -153,10 +153,10 @@ func writerOf(o origin, noc bool) check.Writer {
 // Assumes reports whether the current instruction may rely on a.
 func (c *core) Assumes(a Assumptions) bool { return c.waived()&a == a }
 
-// rewaive asks for the waivers of code that hosts have written since.
-func (c *Chip) rewaive() {
-	c.accessed = false
-	list := c.cfg.Rewaive()
+// refreshWaivers asks for the waivers of code that hosts have written since.
+func (c *Chip) refreshWaivers() {
+	c.hostAccessed = false
+	list := c.cfg.RefreshWaivers()
 	if list == nil {
 		return
 	}

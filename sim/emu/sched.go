@@ -43,7 +43,7 @@ func (s *sched) acquire() {
 // release releases the token and makes sure that runnable cores run.
 func (s *sched) release() {
 	for s.chip.cfg.Synchronous {
-		s.chip.accessed = true
+		s.chip.hostAccessed = true
 		all := s.group != nil && s.group.settle() || s.group == nil && s.settle()
 		s.tok <- struct{}{}
 		if !all || !s.left() {
@@ -358,8 +358,8 @@ const (
 	besideChecked = 8
 )
 
-// inside reports whether nobody expects that such cores go on between two accesses of the host.
-func (c *Chip) inside() bool { return c.track != nil || c.cfg.Findings != nil }
+// idleBesideEthernet reports whether a chip on which only Ethernet tiles run counts as idle.
+func (c *Chip) idleBesideEthernet() bool { return c.track != nil || c.cfg.Findings != nil }
 
 func (s *sched) onlyEthernet() bool {
 	return len(s.events) == 0 && len(s.waitingEngines) == 0 &&
@@ -386,7 +386,7 @@ func (g *group) settle() bool {
 		if len(g.ready) == 0 {
 			return true
 		}
-		if beside++; slices.ContainsFunc(g.ready, func(c *Chip) bool { return !c.inside() || !c.onlyEthernet() }) {
+		if beside++; slices.ContainsFunc(g.ready, func(c *Chip) bool { return !c.idleBesideEthernet() || !c.onlyEthernet() }) {
 			beside = 0
 		}
 		g.rng = g.rng*6364136223846793005 + 1442695040888963407

@@ -164,7 +164,7 @@ func (t *tile) written(o origin, where string, addr uint32, n int, what string) 
 		return true
 	}
 	t.nowKnown(addr, n)
-	return t.chip.found(o, "unwritten", unpredictable, where, uint64(a), "%s memory of tile %v that was never written", what, t.xy)
+	return t.chip.flag(o, "unwritten", unpredictable, where, uint64(a), "%s memory of tile %v that was never written", what, t.xy)
 }
 
 func (t *tile) unwritten(addr uint32, n int) (uint32, bool) {

@@ -69,8 +69,8 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 	}
 	if c.cfg.RefuseCounters {
 		if all := uint8(1)<<(c.params.BAR.WindowRegsSize/4) - 1; c.half[id] != 0 && c.half[id] != all {
-			if !c.found(o, "counters", undefined, "tlb window", off, "window %d is used after only some of its %d configuration words were stored", id,
-				c.params.BAR.WindowRegsSize/4) {
+			if !c.flag(o, "counters", undefined, "tlb window", off,
+				"window %d is used after only some of its %d configuration words were stored", id, c.params.BAR.WindowRegsSize/4) {
 				return windowTarget{}, false
 			}
 		}

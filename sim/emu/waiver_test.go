@@ -141,7 +141,7 @@ func TestWaivers(t *testing.T) {
 					cfg.Waivers = waivers(program(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes())
 					if list := cfg.Waivers; i == 0 { // of code that comes later
 						cfg.Waivers = nil
-						cfg.Rewaive = func() (out []Waiver) { out, list = list, nil; return out }
+						cfg.RefreshWaivers = func() (out []Waiver) { out, list = list, nil; return out }
 					}
 					r := newRig(t, cfg)
 					v, w := r.worker(0, 0), r.worker(2, 2)

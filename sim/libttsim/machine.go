@@ -66,7 +66,7 @@ func Start(s Settings, memory driver.DMA, stopped func(error), more ...sim.Optio
 	}
 	opts = append(append(opts, sim.Waive(w...)), more...)
 	if s.Findings != "" {
-		opts = append(opts, sim.Rewaive(s.rewaive()))
+		opts = append(opts, sim.RefreshWaivers(s.waiverRefresher()))
 	}
 	m := &Machine{settings: s, closed: make(chan struct{})}
 	if s.Record != "" {

@@ -89,7 +89,7 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 	if s.Record == "" && s.Findings == "" {
 		opts = append(opts, sim.Paced(), sim.EasesIdle())
 	} else {
-		opts = append(opts, sim.Inside())
+		opts = append(opts, sim.RunToIdle())
 	}
 	if s.Awake {
 		opts = append(opts, sim.Awake())
@@ -129,8 +129,9 @@ func (s *Settings) waivers() ([]emu.Waiver, error) {
 	return w, nil
 }
 
-// rewaive returns a function that returns the waivers if files have come since its last call.
-func (s *Settings) rewaive() func() []emu.Waiver {
+// waiverRefresher returns a function that returns the waivers if the cache has new files since its
+// last call.
+func (s *Settings) waiverRefresher() func() []emu.Waiver {
 	files := func() (n int) {
 		_ = filepath.WalkDir(s.KernelCache, func(_ string, d fs.DirEntry, err error) error {
 			if err == nil && filepath.Ext(d.Name()) == ".elf" {

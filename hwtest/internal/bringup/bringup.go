@@ -343,7 +343,8 @@ func windowMisuse(t *rig.T) {
 		t.OK(w.Close())
 	}
 	w := window(t, t.Params.Windows[0].Size, kmd.Uncached)
-	t.Fails("window at an address that isn't a multiple of its size", w.Configure(kmd.WindowConfig{Target: t.Virtual(chip.Core{}), Addr: 4096}), kmd.ErrMisaligned)
+	t.Fails("window at an address that isn't a multiple of its size",
+		w.Configure(kmd.WindowConfig{Target: t.Virtual(chip.Core{}), Addr: 4096}), kmd.ErrMisaligned)
 	t.OK(t.KMD.Alive())
 }
 

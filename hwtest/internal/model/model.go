@@ -341,8 +341,9 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 			case 3:
 				size := align * (1 + rng.IntN(20))
 				n := 1 + rng.IntN(12)
-				b.WritePaged(cq.WritePaged{DRAM: true, StartPage: uint16(rng.IntN(7)), Base: areaDRAM + addr(4*size, align), PageSize: uint32(size),
-					Pages: uint32(n), Data: data(n * size)})
+				b.WritePaged(cq.WritePaged{DRAM: true, StartPage: uint16(rng.IntN(7)), Base: areaDRAM + addr(4*size, align),
+					PageSize: uint32(size),
+					Pages:    uint32(n), Data: data(n * size)})
 			case 4:
 				w := cq.WritePacked{Type: cq.PackedRuntimeArgs, Size: uint16(4 * (1 + rng.IntN(300))), NoStride: rng.IntN(2) == 0}
 				w.Addr = rig.Scratch + addr(int(w.Size), 16)
@@ -373,7 +374,8 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 						noc, cores = w.Subs[i-1].NOC, int(w.Subs[i-1].Dests)
 					}
 					size := 1 + rng.IntN(3000)
-					w.Subs = append(w.Subs, cq.LargeSub{NOC: noc, Addr: rig.Scratch + addr(size, 16), Length: uint32(size), Dests: uint8(cores),
+					w.Subs = append(w.Subs, cq.LargeSub{NOC: noc, Addr: rig.Scratch + addr(size, 16), Length: uint32(size),
+						Dests:  uint8(cores),
 						Unlink: rng.IntN(2) == 0 || i == n-1})
 					w.Data = append(w.Data, data((size+15)&^15)...)
 				}
@@ -385,8 +387,9 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 			case 8:
 				size, n := align*(1+rng.IntN(30)), 1+rng.IntN(20)
 				t.WriteTileHeader(b, anyCore(), int(rig.Scratch+addr(n*size, 16)), n*size)
-				b.RelayPaged(cq.RelayPaged{StartPage: uint8(rng.IntN(7)), DRAM: true, Base: areaDRAM + addr(8*size, align), PageSize: uint32(size),
-					Pages: uint32(n)})
+				b.RelayPaged(cq.RelayPaged{StartPage: uint8(rng.IntN(7)), DRAM: true, Base: areaDRAM + addr(8*size, align),
+					PageSize: uint32(size),
+					Pages:    uint32(n)})
 			case 9:
 				log := 6 + rng.IntN(7)
 				d := data(length())

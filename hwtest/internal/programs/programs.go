@@ -453,8 +453,9 @@ func sixteenSemaphores(t *rig.T) {
 			}
 			prog.Semaphores = append(prog.Semaphores, reprise.Semaphore{ID: i, Cores: []chip.Range{g}, Initial: v})
 		}
-		prog.Kernels = []reprise.Kernel{{Name: "wait", Image: t.Kernel(kernels.MulticastWait), Processor: chip.BRISC, Cores: []chip.Range{g},
-			Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), 4, uint32(id), b.Addr() + 4} }}}
+		prog.Kernels = []reprise.Kernel{{Name: "wait", Image: t.Kernel(kernels.MulticastWait), Processor: chip.BRISC,
+			Cores: []chip.Range{g},
+			Args:  func(c chip.Core) []uint32 { return []uint32{b.Addr(), 4, uint32(id), b.Addr() + 4} }}}
 		all := make([]byte, b.Size())
 		for i := range g.Size() {
 			rig.PutWord(all[i*b.PageSize():], uint32(i+id))

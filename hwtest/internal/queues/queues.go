@@ -594,7 +594,7 @@ func Events() (cs rig.Table) {
 	cs.Add("wait holds the queue", "nothing after a wait runs before the recording is done", WaitHolds)
 	cs.Add("never recorded", "a wait that nothing ends is an error at the call", neverRecorded)
 	cs.Add("two waits for one recording", "a recording can be waited for any number of times", twoWaits)
-	cs.Add("recordings that nobody waits for", "the dispatcher never stops because the host reads no reports", unreadRecordings)
+	cs.Add("recordings without a waiting reader", "the dispatcher never stops because the host reads no reports", unreadRecordings)
 	cs.Add("ids wrap", "ids of events wrap at 32 bits in the middle of a long exchange", idsWrap)
 	cs.Add("device time", "timed events carry times in the order in which they happened", deviceTime)
 	cs.Add("four events", "overlapping work of two queues touches no other data", func(t *rig.T) { FourEvents(t, t.Size(12, 4)) })

@@ -506,7 +506,8 @@ func soak(t *rig.T, n int) {
 			first = last
 		}
 		if done%10_000 == 0 {
-			t.Logf("%d inputs in %v, %d KiB of heap, %d goroutines", done, time.Since(start).Round(time.Second), last>>10, runtime.NumGoroutine())
+			t.Logf("%d inputs in %v, %d KiB of heap, %d goroutines", done, time.Since(start).Round(time.Second), last>>10,
+				runtime.NumGoroutine())
 		}
 	}
 	t.Logf("%d inputs in %v, %d KiB of heap after the first round, %d KiB at the end", n, time.Since(start).Round(time.Millisecond),

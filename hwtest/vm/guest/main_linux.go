@@ -183,17 +183,18 @@ func life(ctx context.Context, _ []string) error {
 	} {
 		cases.Add(c.name, "a card outlives what happens to it beside its use", c.run).Layer = "life"
 	}
-	rep, err := hwtest.Run(ctx, hwtest.Config{Settings: rig.Settings{Limit: patience}, Devices: []*target.Device{d}, Cases: cases, Done: func(r hwtest.Result) {
-		passes("life: "+r.Name, func() error {
-			switch r.Outcome {
-			case hwtest.Skip:
-				return fmt.Errorf("%s: %w", r.Reason, errors.ErrUnsupported)
-			case hwtest.Fail:
-				return errors.New(strings.Join(r.Log, "; "))
-			}
-			return nil
-		})
-	}})
+	rep, err := hwtest.Run(ctx, hwtest.Config{Settings: rig.Settings{Limit: patience}, Devices: []*target.Device{d}, Cases: cases,
+		Done: func(r hwtest.Result) {
+			passes("life: "+r.Name, func() error {
+				switch r.Outcome {
+				case hwtest.Skip:
+					return fmt.Errorf("%s: %w", r.Reason, errors.ErrUnsupported)
+				case hwtest.Fail:
+					return errors.New(strings.Join(r.Log, "; "))
+				}
+				return nil
+			})
+		}})
 	if err == nil && rep.Failed > 0 {
 		err = fmt.Errorf("%d of %d cases failed", rep.Failed, len(cases))
 	}

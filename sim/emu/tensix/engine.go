@@ -53,11 +53,11 @@ type Engine struct {
 	buffers    *buffers // nil until an unpacker or packer needs them
 
 	hazards *hazards
-	// Hazard, if not nil, is told of hazards, and the engine goes on.
-	Hazard func(*Refusal)
-	issued uint32 // the newest instruction, with hazards
-	issuer uint8  // its thread
-	fault  *Refusal
+	// OnHazard, if not nil, gets hazards, and the engine goes on.
+	OnHazard func(*Refusal)
+	issued   uint32 // the newest instruction, with hazards
+	issuer   uint8  // its thread
+	fault    *Refusal
 
 	suspended bool
 	first     uint8 // the thread with which the next step begins

@@ -130,7 +130,7 @@ func (e *Engine) issue(t *thread, w uint32) bool {
 	}
 	row := t.dstRow(w & 0x3FF) // where matrix instructions start, before they move on
 	e.issued, e.issuer = w, t.index
-	if !e.hazard(t, w) && !e.goesOn() || !e.execute(t, w) {
+	if !e.hazard(t, w) && !e.tolerateHazard() || !e.execute(t, w) {
 		return false
 	}
 	h.done(e, t, w, row)

@@ -86,7 +86,7 @@ func (e *Engine) gather(p place, wide bool) (values lreg) {
 		if !e.dst.valid[row] {
 			if e.hazards != nil && e.wormhole && e.sfpu.enabled()>>(r*rowLanes)&(1<<rowLanes-1) != 0 { // ZEROACC.md
 				e.undefined("row %d of Dst is undefined since ZEROACC", row)
-				e.goesOn()
+				e.tolerateHazard()
 			}
 			continue
 		}

@@ -72,16 +72,16 @@ func (e *Engine) unwritten(row, n uint32, wide bool) bool {
 func (e *Engine) refuseUnwritten(row uint32) bool {
 	e.undefined("columns %#x of row %d of Dst have been undefined since ZEROACC, though others have been written",
 		e.dst.unwritten[row], row)
-	return e.goesOn()
+	return e.tolerateHazard()
 }
 
-// goesOn reports whether the engine goes on after what only RefuseHazards refuses.
-func (e *Engine) goesOn() bool {
+// tolerateHazard reports whether the engine goes on after what only RefuseHazards refuses.
+func (e *Engine) tolerateHazard() bool {
 	e.fault.Thread, e.fault.Instruction, e.fault.Hazard = int(e.issuer), e.issued, true
-	if e.Hazard == nil {
+	if e.OnHazard == nil {
 		return false
 	}
-	e.Hazard(e.fault)
+	e.OnHazard(e.fault)
 	e.fault = nil
 	return true
 }

@@ -80,7 +80,7 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 			f := run(e, tt.list...)
 			var found *Refusal
 			e = strict(arch)
-			e.Hazard = func(f *Refusal) { found = f }
+			e.OnHazard = func(f *Refusal) { found = f }
 			if tt.before != nil {
 				tt.before(e)
 			}
@@ -215,7 +215,7 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 		for _, arch := range archs {
 			runs := func(hazard func(*Refusal)) *Refusal {
 				e := strict(arch)
-				e.Hazard = hazard
+				e.OnHazard = hazard
 				e.allocate()
 				for _, s := range []*source{&e.srcA, &e.srcB} {
 					s.valid[0] = true

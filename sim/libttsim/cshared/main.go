@@ -50,7 +50,7 @@ var (
 
 	endOnce sync.Once
 
-	found *findings.Gatherer // nil: a finding stops the chip
+	found *findings.Collector // nil: a finding stops the chip
 )
 
 type hostMemory struct {
@@ -107,8 +107,8 @@ func machine(function string) *libttsim.Machine {
 	return m
 }
 
-func newGatherer(s libttsim.Settings) *findings.Gatherer {
-	return &findings.Gatherer{File: s.Findings, Code: ttnn.Code(s.KernelCache),
+func newCollector(s libttsim.Settings) *findings.Collector {
+	return &findings.Collector{File: s.Findings, Code: ttnn.Code(s.KernelCache),
 		Calls: func() []findings.Call { return ttnn.Calls(pythonStacks()) }}
 }
 
@@ -142,7 +142,7 @@ func reprise_init() {
 	found = nil
 	var opts []sim.Option
 	if s.Findings != "" {
-		found = newGatherer(s)
+		found = newCollector(s)
 		opts = append(opts, sim.Findings(func(f *emu.Finding) {
 			found.Add(slices.IndexFunc(m.Chips(), func(c *emu.Chip) bool { return c.Topology() == f.Topology() }), f)
 		}))

@@ -151,7 +151,7 @@ func (c *ttnnRunCmd) reportFindings(ctx context.Context, s cli.Streams, file str
 			return err
 		}
 		n := 0
-		if list, n = findings.Without(list, known); n > 0 {
+		if list, n = findings.FilterKnown(list, known); n > 0 {
 			fmt.Fprintf(s.Err, "reprise: %s in kernels of TT-NN, which docs/ttnn-findings.md explains and --known shows\n",
 				cli.Count(n, "finding"))
 		}

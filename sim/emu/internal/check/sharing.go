@@ -246,7 +246,9 @@ func (s *sharing) waits(addr, n uint32) bool {
 			return true // and for those before it
 		}
 		if p.addr < addr+n && addr < p.addr+p.n && !s.core.Assumes(PassedBytesUnused) {
-			return s.refuse(uint64(addr), &Other{Core: s.core, PC: s.core.PC(), Addr: uint64(p.addr), Wrote: true}, "load of %d bytes, which may pass the store of %d bytes to %#x just before: only a load that begins where the store does waits for it", n, p.n, p.addr)
+			return s.refuse(uint64(addr), &Other{Core: s.core, PC: s.core.PC(), Addr: uint64(p.addr), Wrote: true},
+				"load of %d bytes, which may pass the store of %d bytes to %#x just before: "+
+					"only a load that begins where the store does waits for it", n, p.n, p.addr)
 		}
 	}
 	return true

@@ -300,8 +300,8 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 		for noc := range r.flights {
 			for _, f := range r.flights[noc] {
 				if f.landing && overlap(f.q.ToAddr, f.q.N, addr, n) {
-					if !r.refuse(o, addr, f, "%s %d bytes that a NoC read may still be writing: %v, and tile %v has not seen its response counted since",
-						what, n, f, r.XY) {
+					if !r.refuse(o, addr, f, "%s %d bytes that a NoC read may still be writing: %v, "+
+						"and tile %v has not seen its response counted since", what, n, f, r.XY) {
 						return false
 					}
 					f.freeLanding(nil)
@@ -317,8 +317,8 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 						f.freeSource(nil)
 						continue
 					}
-					if !r.refuse(o, addr, f, "store to %d bytes that a NoC write may still be reading: %v, and tile %v has not seen its data read since (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
-						n, f, r.XY) {
+					if !r.refuse(o, addr, f, "store to %d bytes that a NoC write may still be reading: %v, "+
+						"and tile %v has not seen its data read since (WRITE_REQS_OUTGOING_ID 0, or acknowledged)", n, f, r.XY) {
 						return false
 					}
 					f.freeSource(nil)

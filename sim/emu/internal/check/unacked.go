@@ -50,7 +50,8 @@ func (r *Tile) ends(q *Transfer) bool {
 		for i := range r.unacked[noc] {
 			for id, f := range r.unacked[noc][i] {
 				if f != nil {
-					if !r.refuse(q.By, uint32(f.q.ToAddr), f, "the end of a program is reported to tile %v with work of its own under way: %v, and %s",
+					if !r.refuse(q.By, uint32(f.q.ToAddr), f,
+						"the end of a program is reported to tile %v with work of its own under way: %v, and %s",
 						q.To.XY, f, unackedText(i)) {
 						return false
 					}
