@@ -167,7 +167,7 @@ func TestWithoutRecompiling(t *testing.T) {
 		{"deep", []uint32{0, 5}, nil, ""},
 		{"deeper", []uint32{0, 200}, []string{"deep at kernel.c:", "stack overflow: the stack pointer goes down from "}, "deep"},
 		{"pops", []uint32{1, 2}, nil, ""},
-		{"pops more", []uint32{1, 3}, []string{"in pop at kernel.c:13", "circular buffer 3: 3 pages are taken, and 2 are there"}, "pop"},
+		{"pops more", []uint32{1, 3}, []string{"in pop at kernel.c:13", ": 3 pages are taken, and 2 are there"}, "pop"},
 	} {
 		for name, card := range map[string]func(...sim.Option) *sim.Card{"blackhole": sim.Blackhole, "wormhole": sim.Wormhole} {
 			for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC, chip.TRISC0} {
