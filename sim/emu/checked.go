@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"github.com/reprise-tt/reprise/internal/schedules"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
@@ -70,6 +71,11 @@ func (c *core) runOne() stop {
 		addr, n = c.X[o.Rs1], 4
 	}
 	inL1 := (load || store || amo) && addr < t.size && addr&(n-1) == 0
+	if c.thread != nil && c.waits(o, addr, inL1) {
+		c.tile.chip.dequeue(c)
+		c.state = held
+		return stopHalt
+	}
 	switch {
 	case inL1:
 		t.memory(addr + n)
@@ -110,6 +116,73 @@ func (c *core) runOne() stop {
 		*c.cache = dataCache{}
 	}
 	return c.run(1)
+}
+
+// waits reports whether a Schedule holds the next instruction, and else tells the Schedule of its
+// access to addr.
+func (c *core) waits(o rv32.Inst, addr uint32, inL1 bool) bool {
+	t, s := c.tile, c.thread
+	load, store := o.Code.IsLoad(), o.Code.IsStore()
+	word, kind, changes := addr&^3, schedules.Load, c.changing(o)
+	shared, value := inL1, uint32(0)
+	switch {
+	case inL1:
+		value = t.memory(word + 4)[word>>2]
+		if o.Code == rv32.AMOADD && o.Rd == rv32.Sink {
+			kind = schedules.Addition
+		} else if !load {
+			kind = schedules.Store
+		}
+	case !load && !store || addr < niu0Base:
+	case addr < streamBase:
+		if noc := (addr - niu0Base) / (niu1Base - niu0Base); load {
+			s.Hear(t.xy, niuAddress(int(noc), 0))
+		}
+	case addr < streamEnd:
+		word, value, shared = t.streamWord(addr - streamBase)
+		if store {
+			kind = schedules.Store
+		}
+		if streamRegister(t.chip.arch, addr&0xFFF) == streamUpdate {
+			kind = schedules.Addition
+		}
+	default:
+		if cl, ok := t.readClass(addr); cl == classMailbox {
+			word, changes = mailboxBase, changes || !ok
+		}
+		if load {
+			s.Hear(t.xy, word)
+		} else {
+			s.Tell(t.xy, word)
+		}
+	}
+	if shared {
+		if s.Waits(t.xy, word, c) {
+			return true
+		}
+		s.Access(t.xy, word, kind, c.pc, value, &c.X)
+	}
+	s.Executes(1<<o.Rs1|1<<o.Rs2, 1<<o.Rd, changes, load && !shared)
+	return false
+}
+
+// streamWord is the word that an access to a register of a stream uses, and its value.
+func (t *tile) streamWord(off uint32) (word, value uint32, ok bool) {
+	if n := off / 0x1000; n < uint32(len(t.streams)) {
+		s, r := &t.streams[n], streamRegister(t.chip.arch, off&0xFFF)
+		switch r {
+		case streamBufStart:
+			value = s.bufStart
+		case streamBufSize:
+			value = s.bufSize
+		case streamUpdate, streamAvailable:
+			r, value = streamAvailable, s.available
+		default:
+			return 0, 0, false
+		}
+		return streamBase + off&^0xFFF + uint32(r), value, true
+	}
+	return 0, 0, false
 }
 
 func (c *core) checkFetch() bool {

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/schedules"
 	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 )
@@ -110,6 +111,11 @@ type Config struct {
 	// Identity is the chip's name for itself and its firmware; by default a card's with one chip.
 	Identity Identity
 
+	// Schedule, if not nil, holds accesses back and finds out which others could be: see Schedules
+	// in the package's documentation. It needs a Synchronous chip without Delay, alone in its
+	// machine, and makes processors several times slower.
+	Schedule *schedules.Run
+
 	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes, kept
 	// whatever writes to L1, until a fence, an atomic memory operation or, as Seed chooses, another
 	// line. Silicon also drops lines now and then.
@@ -193,7 +199,7 @@ func (cfg *Config) paced() bool { return cfg.Paced && !cfg.Synchronous }
 
 // checks reports whether processors must run one instruction at a time.
 func (cfg *Config) checks() bool {
-	return cfg.RefuseUnwritten || cfg.RefuseStaleCode || cfg.RefuseRaces || cfg.RefuseOverflow
+	return cfg.RefuseUnwritten || cfg.RefuseStaleCode || cfg.RefuseRaces || cfg.RefuseOverflow || cfg.Schedule != nil
 }
 
 type wire struct {

@@ -2,6 +2,7 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/schedules"
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
@@ -16,10 +17,11 @@ const (
 	blocked // waits in an instruction
 	paused  // by the debug interface
 	lost    // the host has overwritten its code
+	held    // by a schedule
 )
 
 func (s coreState) String() string {
-	return [...]string{"in reset", "runnable", "parked", "blocked", "paused by a debugger", "lost: the host has overwritten its code"}[s]
+	return [...]string{"in reset", "runnable", "parked", "blocked", "paused by a debugger", "lost: the host has overwritten its code", "held by a schedule"}[s]
 }
 
 // maxWatch is how many lines a waiting loop may read; with more it is never parked.
@@ -74,6 +76,7 @@ type core struct {
 	polluted   uint32     // last pc of the sequence that resets prediction
 	icache     *check.InstructionCache
 	check      *check.Core
+	thread     *schedules.Thread // with a Schedule
 	assumed    map[uint32]waived // by pc
 	profile    *profile
 	debug      *coreDebug

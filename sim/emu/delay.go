@@ -90,6 +90,9 @@ func (q *request) perform(do step) {
 		if !q.away {
 			q.respond()
 		}
+		if q.step != nil {
+			q.step.Done(q.tile.xy, niuAddress(q.noc, 0))
+		}
 	}
 }
 

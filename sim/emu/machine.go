@@ -39,6 +39,9 @@ func NewMachine(cfgs []Config, links []Link, cables ...Cable) (*Machine, error) 
 			return bad("chip %d is %v, Synchronous %t; chip 0 is %v, Synchronous %t", i, cfg.Arch, cfg.Synchronous, cfgs[0].Arch,
 				cfgs[0].Synchronous)
 		}
+		if cfg.Schedule != nil && len(cfgs) > 1 {
+			return bad("chip %d has a Schedule, which chips can't have together", i)
+		}
 		c, err := newChip(cfg)
 		if err != nil {
 			return nil, fmt.Errorf("emu: machine: chip %d: %w", i, err)

@@ -39,6 +39,9 @@ func (t *tile) newChecks() {
 		if cfg.RefuseOverflow {
 			k.stack = new(check.Stack)
 		}
+		if cfg.Schedule != nil && t.kind == chip.Tensix {
+			k.thread = cfg.Schedule.Thread(t.xy, k.proc)
+		}
 		k.checked = cfg.checks() || k.cache != nil
 	}
 }
@@ -61,6 +64,9 @@ func newChip(cfg Config) (*Chip, error) {
 	if cfg.Delay < 0 || cfg.MaxRun < 0 || cfg.Workers < 0 {
 		return nil, fmt.Errorf("emu: %w: Delay %d, MaxRun %d and Workers %d must not be negative", ErrConfig, cfg.Delay, cfg.MaxRun, cfg.Workers)
 	}
+	if cfg.Schedule != nil && (!cfg.Synchronous || cfg.Delay != 0) {
+		return nil, fmt.Errorf("emu: %w: a Schedule needs a Synchronous chip and Delay 0, which is %d", ErrConfig, cfg.Delay)
+	}
 	waivers, err := newWaivers(cfg.Waivers)
 	if err != nil {
 		return nil, fmt.Errorf("emu: %w: %w", ErrConfig, err)
@@ -70,7 +76,7 @@ func newChip(cfg Config) (*Chip, error) {
 	}
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers,
 		exchange: new(exchange), stopped: make(chan struct{}, 1)}
-	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
+	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces && cfg.Schedule == nil
 	c.flitShift = bits.TrailingZeros32(c.params.NOCWord)
 	c.inPlace = c.bare && cfg.Delay == 0 && !cfg.Track
 	if cfg.Track {
@@ -78,6 +84,9 @@ func newChip(cfg Config) (*Chip, error) {
 	}
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.view = pausedChip{c}
+	if cfg.Schedule != nil {
+		cfg.Schedule.Release = c.letGo
+	}
 	c.powerUp()
 	return c, nil
 }
@@ -126,6 +135,7 @@ func (c *Chip) Reset() error {
 	c.inbox.empty()
 	c.boxes = nil
 	clear(c.order)
+	clear(c.holding)
 	c.tiles, c.eths, c.drams, c.pcie, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers, attend: was.attend}, 0
 	c.powerUp()
 	c.fault = nil

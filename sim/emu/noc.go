@@ -1,7 +1,10 @@
 package emu
 
 import (
+	"fmt"
+
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/schedules"
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
@@ -72,9 +75,11 @@ type request struct {
 	flits   uint32
 	data    []uint32
 	acks    int
-	away    bool          // a copy waits for another card's answer
-	flight  *check.Flight // with RefuseRaces
-	pc      uint32        // in a window: of its start
+	away    bool               // a copy waits for another card's answer
+	flight  *check.Flight      // with RefuseRaces
+	step    *schedules.Request // with a Schedule
+	behind  []*request         // held with this one, on its path
+	pc      uint32             // in a window: of its start
 }
 
 // posted is the offset from a non-posted counter to its posted neighbour.
@@ -125,6 +130,9 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 	}
 	q.accept()
 	q.leave()
+	if o.core != nil && o.core.thread != nil {
+		return q.scheduled()
+	}
 	if t.outbox != nil {
 		if !t.outbox.post(q) {
 			return slowHalt
@@ -134,6 +142,94 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 	}
 	h.spare = q
 	return slowDone
+}
+
+// scheduled ends a request's start unless its Schedule holds the request's effect.
+func (q *request) scheduled() slowResult {
+	c := q.tile.chip
+	var path any
+	if q.ordered {
+		path = q.path()
+	}
+	q.behind = nil
+	q.step = q.o.core.thread.Request(path, func() string { return q.pathName() }, q.o.core.pc)
+	if !q.drain() {
+		return slowHalt
+	}
+	if first := c.holding[q.path()]; q.ordered && first != nil {
+		first.behind = append(first.behind, q)
+		return slowDone
+	}
+	if q.waits() {
+		return slowDone
+	}
+	if !q.finish() {
+		return slowHalt
+	}
+	q.step.Done(q.tile.xy, niuAddress(q.noc, 0))
+	return slowDone
+}
+
+func (q *request) pathName() string {
+	text := fmt.Sprintf("NoC %d", q.noc)
+	if q.ordered {
+		text += fmt.Sprintf(" VC %d", q.vc)
+	}
+	switch {
+	case q.multicast:
+		return text + fmt.Sprintf(" to %v", q.rect)
+	case q.kind == reqRead:
+		return text + fmt.Sprintf(" to %v", q.from.xy)
+	}
+	return text + fmt.Sprintf(" to %v", q.to.xy)
+}
+
+func (q *request) waits() bool {
+	if !q.step.Waits(q) {
+		return false
+	}
+	if q.ordered {
+		q.tile.chip.holding[q.path()] = q
+	}
+	return true
+}
+
+// letGo makes a held request take effect when no processor executes an instruction.
+func (q *request) letGo() {
+	c := q.tile.chip
+	if q.ordered {
+		delete(c.holding, q.path())
+	}
+	c.schedule(c.clock, q, stepArrive)
+	c.schedule(c.clock, q, stepRespond)
+	for i, next := range q.behind {
+		if next.waits() {
+			next.behind = q.behind[i+1:]
+			break
+		}
+		c.schedule(c.clock, next, stepArrive)
+		c.schedule(c.clock, next, stepRespond)
+	}
+}
+
+// touches tells a Schedule that the request is about to use n bytes of a tile.
+func (q *request) touches(t *tile, addr uint64, n int, kind schedules.Kind) {
+	if q.step == nil || t == nil || t.kind != chip.Tensix {
+		return
+	}
+	if addr < t.bytes() {
+		l1 := t.memory(uint32(addr) + uint32(n))
+		for a := uint32(addr) &^ 3; a < uint32(addr)+uint32(n); a += 4 {
+			q.step.Access(t.xy, a, kind, l1[a>>2])
+		}
+	} else if addr >= streamBase && addr < streamEnd {
+		if word, value, ok := t.streamWord(uint32(addr) - streamBase); ok {
+			if streamRegister(t.chip.arch, uint32(addr)&0xFFF) == streamUpdate {
+				kind = schedules.Addition
+			}
+			q.step.Access(t.xy, word, kind, value)
+		}
+	}
 }
 
 func (q *request) finish() bool { return q.arrive() && (q.away || q.respond()) }
@@ -235,7 +331,7 @@ func (q *request) drain() bool {
 func (q *request) buffer() []uint32 {
 	n, t := word.Span(q.fromAddr, q.n), q.tile
 	switch {
-	case t.chip.cfg.Delay > 0: // others may be under way
+	case t.chip.cfg.Delay > 0 || q.step != nil: // others may be under way
 		q.data = make([]uint32, n)
 	case t.outbox != nil && q.kind == reqWrite:
 		q.data = t.outbox.room(n)
@@ -288,6 +384,7 @@ func (q *request) read() bool {
 	if t := q.from.tile; t != nil {
 		t.countRead(q.noc, q.flits)
 	}
+	q.touches(q.from.tile, q.fromAddr, q.n, schedules.Load)
 	if q.from.kind != chip.PCIe {
 		return c.readReachable(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
 	}
@@ -301,6 +398,7 @@ func (q *request) read() bool {
 
 func (q *request) put(where string, ep *endpoint) bool {
 	c := q.tile.chip
+	q.touches(ep.tile, q.toAddr, q.n, schedules.Store)
 	if !c.writeReachable(q.o, where, ep, q.toAddr, q.n, q.data) {
 		return false
 	}
@@ -329,6 +427,11 @@ func (t *tile) countWrite(noc int, words, posted uint32) {
 func (q *request) atomic() bool {
 	c, t := q.tile.chip, q.to.tile
 	addr := uint32(q.toAddr)
+	if q.op>>12&15 == atomicIncrement {
+		q.touches(t, q.toAddr, 4, schedules.Addition)
+	} else {
+		q.touches(t, q.toAddr, 4, schedules.Store)
+	}
 	if t.known != nil && !t.written(q.o, "noc atomic", addr, 4, "atomic on") {
 		return false
 	}
@@ -387,6 +490,7 @@ func (q *request) respond() bool {
 	answered := uint32(1)
 	switch q.kind {
 	case reqRead:
+		q.touches(t, q.toAddr, q.n, schedules.Store)
 		if q.flight != nil && !t.chip.check.Land(q.flight, q.data) || !t.chip.landL1(q.o, t, uint32(q.toAddr), q.n, q.data) {
 			return false
 		}

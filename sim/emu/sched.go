@@ -18,7 +18,7 @@ func (s *sched) init(c *Chip) {
 	s.kick = make(chan struct{}, 1)
 	s.done = make(chan struct{})
 	s.reseed()
-	s.order = map[orderKey]uint64{}
+	s.order, s.holding = map[orderKey]uint64{}, map[orderKey]*request{}
 	s.tok <- struct{}{}
 	s.idle.on = c.cfg.EasesIdle
 	if c.cfg.Synchronous {
@@ -74,13 +74,38 @@ func (s *sched) busy() bool {
 
 // settle runs the chip until everything waits, false if MaxRun ended first.
 func (s *sched) settle() bool {
-	for left := s.chip.cfg.MaxRun; s.busy(); {
+	s.beginRound()
+	for left := s.chip.cfg.MaxRun; s.busy() || s.chip.letAllGo(); {
 		if left <= 0 {
 			return false
 		}
 		left -= s.step()
 	}
 	return true
+}
+
+// beginRound begins a round of a Schedule.
+func (s *sched) beginRound() {
+	if run := s.chip.cfg.Schedule; run != nil && s.busy() {
+		run.Begin()
+	}
+}
+
+// letAllGo lets go what a Schedule holds, since nothing else can run. It reports whether there was
+// anything.
+func (c *Chip) letAllGo() bool { return c.cfg.Schedule != nil && c.cfg.Schedule.Stuck() }
+
+// letGo lets a processor or a request go that a Schedule has held.
+func (c *Chip) letGo(token any) {
+	switch x := token.(type) {
+	case *core:
+		if x.state == held {
+			x.state = runnable
+			c.enqueue(x)
+		}
+	case *request:
+		x.letGo()
+	}
 }
 
 func (s *sched) loop() {
@@ -376,6 +401,7 @@ func (g *group) settle() bool {
 	if g.chips[0].cfg.Findings != nil {
 		most = besideChecked
 	}
+	g.chips[0].beginRound()
 	for left := limit; left > 0 && beside < most; {
 		g.ready = g.ready[:0]
 		for _, c := range g.chips {
@@ -384,6 +410,9 @@ func (g *group) settle() bool {
 			}
 		}
 		if len(g.ready) == 0 {
+			if g.chips[0].letAllGo() {
+				continue
+			}
 			return true
 		}
 		if beside++; slices.ContainsFunc(g.ready, func(c *Chip) bool { return !c.idleBesideEthernet() || !c.onlyEthernet() }) {

@@ -52,7 +52,7 @@ var hwOrder = [chip.NumProcessors]chip.Processor{chip.BRISC, chip.TRISC0, chip.T
 
 func (c *Chip) slotsFor(streams int) *translate.Registers {
 	cfg := &c.cfg
-	k := slotsKey{c.arch, streams, cfg.RefuseCounters || cfg.RefuseRaces, cfg.Parallel, cfg.Delay > 0, c.bare}
+	k := slotsKey{c.arch, streams, cfg.RefuseCounters || cfg.RefuseRaces || cfg.Schedule != nil, cfg.Parallel, cfg.Delay > 0, c.bare}
 	return slotsOf(k, &c.layout)
 }
 

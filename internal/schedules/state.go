@@ -1,0 +1,146 @@
+package schedules
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+)
+
+// ErrDiffers is returned by State.Add for a run that doesn't repeat its beginning.
+var ErrDiffers = errors.New("the program's runs differ")
+
+// Result is what a Run found out.
+type Result struct {
+	Hash      uint64 `json:"hash,string"`
+	Conflicts []Hold `json:"conflicts"` // that its last hold has made possible, or all
+	// Infeasible: a hold was never reached, or its other access only came after it.
+	Infeasible bool `json:"infeasible,omitempty"`
+	// Differs: the run was another one even before a hold.
+	Differs bool `json:"differs,omitempty"`
+	// Capped: there were more words or conflicts than are followed.
+	Capped bool `json:"capped,omitempty"`
+}
+
+// State is an exploration, breadth first by the number of holds. It is a JSON file.
+type State struct {
+	Version     int      `json:"version"`
+	Preemptions int      `json:"preemptions"` // holds of a schedule, at most
+	Seed        uint64   `json:"seed"`
+	Pending     [][]Hold `json:"pending"`
+	Runs        int      `json:"runs"`
+	Distinct    int      `json:"distinct"`
+	Infeasible  int      `json:"infeasible"`
+	Capped      bool     `json:"capped,omitempty"`
+	Seen        []uint64 `json:"seen"`  // sorted hashes of runs
+	Tried       []uint64 `json:"tried"` // sorted hashes of schedules
+	// Failing is the first schedule that failed, and so a shortest one.
+	Failing *File `json:"failing,omitempty"`
+}
+
+// NewState begins with the empty schedule.
+func NewState(preemptions int, seed uint64) *State {
+	return &State{Version: fileVersion, Preemptions: preemptions, Seed: seed, Pending: [][]Hold{nil}}
+}
+
+// LoadState reads a state, or begins one if there is no such file.
+func LoadState(path string, preemptions int, seed uint64) (*State, error) {
+	s := &State{}
+	err := readJSON(path, s, &s.Version)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return NewState(preemptions, seed), nil
+	case err != nil:
+		return nil, err
+	case s.Preemptions != preemptions || s.Seed != seed:
+		return nil, fmt.Errorf("schedule: %s: %w: it is of %d preemptions and seed %d, not %d and %d: use another file",
+			path, ErrFile, s.Preemptions, s.Seed, preemptions, seed)
+	}
+	return s, nil
+}
+
+// Save writes the state.
+func (s *State) Save(path string) error { return writeJSON(path, s) }
+
+// All reports whether every schedule within the bound was run.
+func (s *State) All() bool { return len(s.Pending) == 0 && !s.Capped }
+
+// Next returns the schedule to run now, false if there is none.
+func (s *State) Next() (*File, bool) {
+	if len(s.Pending) == 0 {
+		return nil, false
+	}
+	return &File{Version: fileVersion, Seed: s.Seed, Holds: s.Pending[0]}, true
+}
+
+// Add adds the run of the schedule that Next has returned, with what failed, if anything did. The
+// error wraps ErrDiffers; the schedule is then still the next one.
+func (s *State) Add(r Result, failure string) error {
+	holds := s.Pending[0]
+	if r.Differs {
+		return fmt.Errorf("schedule: %w: before the accesses that were to change their order, run %d wasn't the one in which they were found. "+
+			"The host's program must make the same accesses each time: it may depend on the time, or on a random number", ErrDiffers, s.Runs+1)
+	}
+	s.Pending = s.Pending[1:]
+	s.Runs++
+	if failure != "" && s.Failing == nil {
+		s.Failing = &File{Version: fileVersion, Seed: s.Seed, Holds: holds, Failure: failure}
+	}
+	s.Capped = s.Capped || r.Capped
+	if r.Infeasible {
+		s.Infeasible++
+		return nil
+	}
+	if !add(&s.Seen, r.Hash) {
+		return nil
+	}
+	s.Distinct++
+	if len(holds) == s.Preemptions {
+		return nil
+	}
+	for _, c := range r.Conflicts {
+		next := append(slices.Clone(holds), c)
+		if add(&s.Tried, key(next)) {
+			s.Pending = append(s.Pending, next)
+		}
+	}
+	return nil
+}
+
+// key is the same for lists of the same holds.
+func key(holds []Hold) (k uint64) {
+	for _, h := range holds {
+		k += mix(h.At.hash(), h.Until.hash())
+	}
+	return k
+}
+
+func (p *Point) hash() uint64 {
+	h := mix(uint64(p.Round), uint64(p.Nth), uint64(p.Tile.X), uint64(p.Tile.Y))
+	for _, s := range []string{p.Core, p.Path} {
+		for _, b := range []byte(s) {
+			h = mix(h, uint64(b))
+		}
+	}
+	if p.Path == "" {
+		h = mix(h, uint64(p.Where.X), uint64(p.Where.Y), uint64(p.Addr))
+	}
+	return h
+}
+
+// add adds to a sorted set, false if it is there.
+func add(set *[]uint64, v uint64) bool {
+	i, there := slices.BinarySearch(*set, v)
+	if !there {
+		*set = slices.Insert(*set, i, v)
+	}
+	return !there
+}
+
+func mix(vs ...uint64) (h uint64) {
+	for _, v := range vs {
+		h = (h ^ v + 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9
+		h ^= h >> 29
+	}
+	return h
+}
