@@ -30,7 +30,8 @@ type Run struct {
 	round int
 	hash  uint64
 	res   Result
-	pairs map[[2]uint64]bool // of Conflicts
+	found []conflict         // of the round
+	pairs map[[2]uint64]bool // of all conflicts
 
 	words  map[place]*word
 	paths  map[any]*Thread
@@ -46,6 +47,11 @@ type Run struct {
 type place struct {
 	tile chip.XY
 	addr uint32
+}
+
+type conflict struct {
+	Hold
+	earlier *access
 }
 
 type hold struct {
@@ -85,6 +91,12 @@ func (r *Run) end() {
 		sum += w.hash
 	}
 	r.hash = mix(r.hash, sum)
+	for _, c := range r.found {
+		if !c.earlier.waited {
+			r.res.Conflicts = append(r.res.Conflicts, c.Hold)
+		}
+	}
+	r.found = nil
 	r.clear()
 }
 
@@ -342,10 +354,11 @@ func (t *Thread) access(where chip.XY, addr uint32, w *word, a *access, value ui
 		return
 	}
 	earlier(w.reads, false)
+	looked := slices.ContainsFunc(w.reads, func(e *access) bool { return !e.waited })
 	if a.kind == Store {
-		earlier(changes, len(w.reads) > 0)
+		earlier(changes, looked)
 	} else if w.write != nil {
-		earlier([]*access{w.write}, len(w.reads) > 0)
+		earlier([]*access{w.write}, looked)
 	}
 	for _, e := range w.reads {
 		if !e.waited {
@@ -380,13 +393,14 @@ func (r *Run) conflict(where chip.XY, addr uint32, e, a *access) {
 	}
 	h := Hold{At: r.point(where, addr, e), Until: r.point(where, addr, a), Before: r.hash}
 	key := [2]uint64{h.At.hash(), h.Until.hash()}
+	back := func(have *hold) bool { return have.At.is(&h.Until) && have.Until.is(&h.At) }
 	switch {
-	case r.pairs[key]:
-	case len(r.res.Conflicts) == maxConflicts:
+	case r.pairs[key] || slices.ContainsFunc(r.holds, back):
+	case len(r.pairs) == maxConflicts:
 		r.res.Capped = true
 	default:
 		r.pairs[key] = true
-		r.res.Conflicts = append(r.res.Conflicts, h)
+		r.found = append(r.found, conflict{h, e})
 	}
 }
 

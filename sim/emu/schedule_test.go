@@ -37,7 +37,7 @@ var scheduled = []struct {
 		}
 		r.load(w, a.poll(r.arch, flagA, "signal").stw(resultAt, 1).halt())
 		r.load(v, b.request(r.arch, counts(v, w, flagA, 1)).halt())
-	}, 1, 2, 2},
+	}, 1, 2, 1},
 	{"two take the same lock", func(r *rig, v, w chip.XY, right bool) {
 		for i, x := range []chip.XY{v, w} {
 			a := onB().li(s0, 1)
@@ -56,19 +56,16 @@ var scheduled = []struct {
 			}
 			r.load(x, a.request(r.arch, counts(x, w, resultAt, 1)).label("taken").halt())
 		}
-	}, 1, 3, 4},
+	}, 1, 2, 2},
 	{"a signal overtakes data", func(r *rig, v, w chip.XY, right bool) {
 		r.st(v, 0x40000, 7)
 		r.load(w, onB().poll(r.arch, flagA, "signal").li(a0, dataAt).lw(a1, a0, 0).li(a0, resultAt).sw(a1, a0, 0).halt())
 		r.load(v, onB().request(r.arch, r.sendTo(v, w)).request(r.arch, counts(v, w, flagA, choose[uint32](right, 1, 2))).halt())
-	}, 7, 2, 2},
+	}, 7, 3, 2},
 }
 
 func TestSchedules(t *testing.T) {
 	for _, p := range scheduled {
-		if p.fails == 0 {
-			continue
-		}
 		for _, arch := range arches {
 			for _, right := range []bool{false, true} {
 				t.Run(p.name+" "+arch.String()+choose(right, " right", ""), func(t *testing.T) {
@@ -90,10 +87,6 @@ func TestSchedules(t *testing.T) {
 						failure := ""
 						if got != p.right {
 							failure = "wrong"
-						}
-						t.Logf("%d %v: %x %d conflicts, infeasible %v: %d", state.Runs, f.Holds, res.Hash, len(res.Conflicts), res.Infeasible, got)
-						for _, c := range res.Conflicts {
-							t.Log("   ", c)
 						}
 						must(t, state.Add(res, failure))
 					}
