@@ -15,8 +15,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -81,37 +79,27 @@ type File struct {
 // fileVersion is of File and State.
 const fileVersion = 1
 
-// Read reads a schedule.
-func Read(path string) (*File, error) {
+// Parse reads a schedule.
+func Parse(b []byte) (*File, error) {
 	f := &File{}
-	return f, readJSON(path, f, &f.Version)
+	return f, parse("file", b, f, &f.Version)
 }
 
-// Write writes a schedule.
-func (f *File) Write(path string) error {
-	f.Version = fileVersion
-	return writeJSON(path, f)
-}
-
-func readJSON(path string, v any, version *int) error {
-	b, err := os.ReadFile(filepath.Clean(path))
+// JSON is what Parse reads.
+func (f *File) JSON() []byte {
+	b, err := json.MarshalIndent(f, "", " ")
 	if err != nil {
-		return fmt.Errorf("schedule: %w: %w", ErrFile, err)
+		panic(err) // there is nothing in it that JSON lacks
 	}
+	return append(b, '\n')
+}
+
+func parse(name string, b []byte, v any, version *int) error {
 	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("schedule: %s: %w: %w", path, ErrFile, err)
+		return fmt.Errorf("schedule: %s: %w: %w", name, ErrFile, err)
 	}
 	if *version != fileVersion {
-		return fmt.Errorf("schedule: %s: %w: it has version %d, this program reads %d", path, ErrFile, *version, fileVersion)
+		return fmt.Errorf("schedule: %s: %w: it has version %d, this program reads %d", name, ErrFile, *version, fileVersion)
 	}
 	return nil
-}
-
-func writeJSON(path string, v any) error {
-	b, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		return err
-	}
-	temp := path + ".new"
-	return errors.Join(os.WriteFile(temp, append(b, '\n'), 0o644), os.Rename(temp, path))
 }

@@ -40,8 +40,12 @@ type Run struct {
 	clocks int // threads with a component
 	waits  map[uint32][]wait
 
-	// Release lets an access go on that Waits has held, with the token that was given for it.
+	// Keep, if not nil, reports whether accesses at a program counter may be held.
+	Keep func(core chip.Processor, pc uint32, read func(addr uint32, b []byte) bool) bool
+	// Release and Read are of the chip. Release lets go what Waits has held, by the token that was
+	// given for it; Read reads memory as a processor sees it.
 	Release func(token any)
+	Read    func(tile chip.XY, core chip.Processor, addr uint32, b []byte) bool
 }
 
 type place struct {
@@ -157,6 +161,7 @@ func (c clock) join(d clock) clock {
 // Thread is an agent in a run.
 type Thread struct {
 	Agent
+	core      chip.Processor
 	run       *Run
 	id        uint64
 	round     int // for which the following are
@@ -171,11 +176,11 @@ type Thread struct {
 
 // Thread returns a processor's thread.
 func (r *Run) Thread(tile chip.XY, core chip.Processor) *Thread {
-	return r.thread(Agent{Tile: tile, Core: core.String()})
+	return r.thread(Agent{Tile: tile, Core: core.String()}, core)
 }
 
-func (r *Run) thread(a Agent) *Thread {
-	return &Thread{Agent: a, run: r, id: (&Point{Agent: a}).hash()}
+func (r *Run) thread(a Agent, core chip.Processor) *Thread {
+	return &Thread{Agent: a, core: core, run: r, id: (&Point{Agent: a}).hash()}
 }
 
 // begin forgets what the thread knew in an earlier round.
@@ -400,8 +405,15 @@ func (r *Run) conflict(where chip.XY, addr uint32, e, a *access) {
 		r.res.Capped = true
 	default:
 		r.pairs[key] = true
+		if !r.keeps(e) || !r.keeps(a) {
+			return
+		}
 		r.found = append(r.found, conflict{h, e})
 	}
+}
+
+func (r *Run) keeps(a *access) bool {
+	return r.Keep == nil || r.Keep(a.by.core, a.pc, func(addr uint32, b []byte) bool { return r.Read(a.by.Tile, a.by.core, addr, b) })
 }
 
 // Tell is a store to what orders accesses and has no conflicts itself.
@@ -436,7 +448,7 @@ func (t *Thread) Request(path any, name func() string, pc uint32) *Request {
 		p = r.paths[path]
 	}
 	if p == nil {
-		p = r.thread(Agent{t.Tile, t.Core, name()})
+		p = r.thread(Agent{t.Tile, t.Core, name()}, t.core)
 		if p.count = r.counts[p.Agent]; p.count == nil {
 			p.count = new(int)
 			r.counts[p.Agent] = p.count

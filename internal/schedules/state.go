@@ -1,13 +1,17 @@
 package schedules
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 )
 
-// ErrDiffers is returned by State.Add for a run that doesn't repeat its beginning.
+// ErrDiffers is returned by State.Explore after a run that doesn't repeat its beginning.
 var ErrDiffers = errors.New("the program's runs differ")
 
 // Result is what a Run found out.
@@ -45,11 +49,15 @@ func NewState(preemptions int, seed uint64) *State {
 
 // LoadState reads a state, or begins one if there is no such file.
 func LoadState(path string, preemptions int, seed uint64) (*State, error) {
-	s := &State{}
-	err := readJSON(path, s, &s.Version)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	b, err := os.ReadFile(filepath.Clean(path))
+	if errors.Is(err, fs.ErrNotExist) {
 		return NewState(preemptions, seed), nil
+	}
+	s := &State{}
+	if err == nil {
+		err = parse(path, b, s, &s.Version)
+	}
+	switch {
 	case err != nil:
 		return nil, err
 	case s.Preemptions != preemptions || s.Seed != seed:
@@ -59,23 +67,37 @@ func LoadState(path string, preemptions int, seed uint64) (*State, error) {
 	return s, nil
 }
 
-// Save writes the state.
-func (s *State) Save(path string) error { return writeJSON(path, s) }
-
-// All reports whether every schedule within the bound was run.
-func (s *State) All() bool { return len(s.Pending) == 0 && !s.Capped }
-
-// Next returns the schedule to run now, false if there is none.
-func (s *State) Next() (*File, bool) {
-	if len(s.Pending) == 0 {
-		return nil, false
+func (s *State) save(path string) error {
+	b, err := json.Marshal(s)
+	if err != nil || path == "" {
+		return err
 	}
-	return &File{Version: fileVersion, Seed: s.Seed, Holds: s.Pending[0]}, true
+	temp := path + ".new"
+	return errors.Join(os.WriteFile(temp, b, 0o644), os.Rename(temp, path))
 }
 
-// Add adds the run of the schedule that Next has returned, with what failed, if anything did. The
-// error wraps ErrDiffers; the schedule is then still the next one.
-func (s *State) Add(r Result, failure string) error {
+// Explore calls run for at most n schedules, until one fails: run then returns why. It keeps the
+// state in a file, unless path is empty.
+func (s *State) Explore(ctx context.Context, n int, path string, run func(context.Context, *File) (Result, string, error)) error {
+	for s.Failing = nil; n > 0 && len(s.Pending) > 0 && s.Failing == nil; n-- {
+		r, failure, err := run(ctx, &File{Version: fileVersion, Seed: s.Seed, Holds: s.Pending[0]})
+		if err == nil {
+			err = s.add(r, failure)
+		}
+		if err == nil {
+			err = s.save(path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// All reports whether every schedule within the bound was run, and none failed.
+func (s *State) All() bool { return len(s.Pending) == 0 && !s.Capped && s.Failing == nil }
+
+func (s *State) add(r Result, failure string) error {
 	holds := s.Pending[0]
 	if r.Differs {
 		return fmt.Errorf("schedule: %w: before the accesses that were to change their order, run %d wasn't the one in which they were found. "+
@@ -91,7 +113,7 @@ func (s *State) Add(r Result, failure string) error {
 		s.Infeasible++
 		return nil
 	}
-	if !add(&s.Seen, r.Hash) {
+	if !insert(&s.Seen, r.Hash) {
 		return nil
 	}
 	s.Distinct++
@@ -100,7 +122,7 @@ func (s *State) Add(r Result, failure string) error {
 	}
 	for _, c := range r.Conflicts {
 		next := append(slices.Clone(holds), c)
-		if add(&s.Tried, key(next)) {
+		if insert(&s.Tried, key(next)) {
 			s.Pending = append(s.Pending, next)
 		}
 	}
@@ -128,8 +150,8 @@ func (p *Point) hash() uint64 {
 	return h
 }
 
-// add adds to a sorted set, false if it is there.
-func add(set *[]uint64, v uint64) bool {
+// insert adds to a sorted set, false if it is there.
+func insert(set *[]uint64, v uint64) bool {
 	i, there := slices.BinarySearch(*set, v)
 	if !there {
 		*set = slices.Insert(*set, i, v)

@@ -112,8 +112,8 @@ type Config struct {
 	Identity Identity
 
 	// Schedule, if not nil, holds accesses back and finds out which others could be: see Schedules
-	// in the package's documentation. It needs a Synchronous chip without Delay, alone in its
-	// machine, and makes processors several times slower.
+	// in the package's documentation. It needs a Synchronous chip, alone in its machine,
+	// sets Delay to 0, and makes processors several times slower.
 	Schedule *schedules.Run
 
 	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes, kept

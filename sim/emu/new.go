@@ -64,8 +64,11 @@ func newChip(cfg Config) (*Chip, error) {
 	if cfg.Delay < 0 || cfg.MaxRun < 0 || cfg.Workers < 0 {
 		return nil, fmt.Errorf("emu: %w: Delay %d, MaxRun %d and Workers %d must not be negative", ErrConfig, cfg.Delay, cfg.MaxRun, cfg.Workers)
 	}
-	if cfg.Schedule != nil && (!cfg.Synchronous || cfg.Delay != 0) {
-		return nil, fmt.Errorf("emu: %w: a Schedule needs a Synchronous chip and Delay 0, which is %d", ErrConfig, cfg.Delay)
+	if cfg.Schedule != nil {
+		if !cfg.Synchronous {
+			return nil, fmt.Errorf("emu: %w: a Schedule needs a Synchronous chip", ErrConfig)
+		}
+		cfg.Delay = 0
 	}
 	waivers, err := newWaivers(cfg.Waivers)
 	if err != nil {
@@ -85,7 +88,7 @@ func newChip(cfg Config) (*Chip, error) {
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.view = pausedChip{c}
 	if cfg.Schedule != nil {
-		cfg.Schedule.Release = c.letGo
+		cfg.Schedule.Release, cfg.Schedule.Read = c.letGo, c.readCore
 	}
 	c.powerUp()
 	return c, nil

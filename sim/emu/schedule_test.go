@@ -1,7 +1,7 @@
 package emu
 
 import (
-	"path/filepath"
+	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,14 +82,10 @@ func TestSchedules(t *testing.T) {
 						return s.Result(), got
 					}
 					state := schedules.NewState(3, 1)
-					for f, ok := state.Next(); ok && state.Failing == nil; f, ok = state.Next() {
+					must(t, state.Explore(t.Context(), 20, "", func(_ context.Context, f *schedules.File) (schedules.Result, string, error) {
 						res, got := run(f)
-						failure := ""
-						if got != p.right {
-							failure = "wrong"
-						}
-						must(t, state.Add(res, failure))
-					}
+						return res, choose(got != p.right, "wrong", ""), nil
+					}))
 					if right {
 						equal(t, state.All(), true, "all seen")
 						equal(t, state.Runs, p.runs, "runs")
@@ -99,9 +95,7 @@ func TestSchedules(t *testing.T) {
 					if state.Failing == nil {
 						t.Fatal("no schedule fails")
 					}
-					path := filepath.Join(t.TempDir(), "schedule.json")
-					must(t, state.Failing.Write(path))
-					f := value(schedules.Read(path))(t)
+					f := value(schedules.Parse(state.Failing.JSON()))(t)
 					noDiff(t, f, state.Failing, "the file")
 					one, got := run(f)
 					two, again := run(f)
