@@ -44,7 +44,7 @@ func Explore(ctx context.Context, b Bounds, f func(context.Context, Option) erro
 	err := s.Explore(ctx, b.Schedules, b.State, func(ctx context.Context, file *schedules.File) (schedules.Result, string, error) {
 		run := schedules.NewRun(file.Holds)
 		failure := ""
-		if err := f(ctx, scheduled(file.Seed, run)); err != nil {
+		if err := f(ctx, Scheduled(file.Seed, run)); err != nil {
 			failure = err.Error()
 		}
 		return run.Result(), failure, ctx.Err()
@@ -63,10 +63,11 @@ func Schedule(file []byte) (Option, error) {
 	if err != nil {
 		return nil, err
 	}
-	return scheduled(f.Seed, schedules.NewRun(f.Holds)), nil
+	return Scheduled(f.Seed, schedules.NewRun(f.Holds)), nil
 }
 
-func scheduled(seed uint64, run *schedules.Run) Option {
+// Scheduled is Schedule, for a program that wants the run's result.
+func Scheduled(seed uint64, run *schedules.Run) Option {
 	return func(c *config) {
 		RunToIdle()(c)
 		c.chip.Seed, c.chip.Schedule = seed, run

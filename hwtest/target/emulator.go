@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/waivers"
 )
 
-const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS, strict=SEED, metal=DIR, interpreter, parallel, or of a machine faults of links such as link-down=0:8"
+const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS, strict=SEED, schedule=FILE, metal=DIR, interpreter, parallel, or of a machine faults of links such as link-down=0:8"
 
 func parseEmulator(name, rest string) (*Device, error) {
 	wrong := func(err error, hint, why string, a ...any) (*Device, error) {
@@ -32,7 +34,7 @@ func parseEmulator(name, rest string) (*Device, error) {
 		}
 		d.Name, d.Arch = "emu_"+arch.String(), arch
 	}
-	arch := d.Arch
+	arch, last := d.Arch, sim.Option(nil)
 	for _, w := range words[1:] {
 		key, value, _ := strings.Cut(w, "=")
 		if d.machine != nil && strings.HasPrefix(w, "link-") {
@@ -69,6 +71,15 @@ func parseEmulator(name, rest string) (*Device, error) {
 			}
 			d.opts = append(d.opts, sim.Waive(list...))
 			w = "metal"
+		case "schedule":
+			b, err := os.ReadFile(filepath.Clean(value))
+			if err == nil {
+				last, err = sim.Schedule(b)
+			}
+			if err != nil {
+				return wrong(err, "name a file of reprise ttnn run --schedules or sim.Explore", "%v", err)
+			}
+			w = "schedule"
 		case "seed", "delay", "strict":
 			o, err := numberOption(key, value)
 			if err != nil {
@@ -80,6 +91,9 @@ func parseEmulator(name, rest string) (*Device, error) {
 			return wrong(ErrUnknown, emulatorHint, "there is no option %q", w)
 		}
 		d.Name += "_" + strings.NewReplacer("=", "_", ".", "_", ":", "_", "/", "_").Replace(w)
+	}
+	if last != nil {
+		d.opts = append(d.opts, last)
 	}
 	if _, err := emulator(arch, d.opts...).Driver(); err != nil {
 		return wrong(err, "docs/cli.md lists the options of emulated cards", "%v", err)

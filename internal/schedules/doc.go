@@ -15,6 +15,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -83,6 +85,15 @@ const fileVersion = 1
 func Parse(b []byte) (*File, error) {
 	f := &File{}
 	return f, parse("file", b, f, &f.Version)
+}
+
+// ReadFile reads a schedule's file.
+func ReadFile(path string) (*File, error) {
+	b, err := os.ReadFile(filepath.Clean(path))
+	if err != nil {
+		return nil, fmt.Errorf("schedule: %w: %w", ErrFile, err)
+	}
+	return Parse(b)
 }
 
 // JSON is what Parse reads.

@@ -26,6 +26,24 @@ type Result struct {
 	Capped bool `json:"capped,omitempty"`
 }
 
+// ResultSuffix makes the name of a run's result from that of its schedule.
+const ResultSuffix = ".result"
+
+// Write writes the result to a file, and ReadResult reads it.
+func (r Result) Write(path string) error {
+	b, err := json.Marshal(r)
+	return errors.Join(err, os.WriteFile(path, b, 0o644))
+}
+
+// ReadResult reads what Result.Write has written.
+func ReadResult(path string) (r Result, err error) {
+	b, err := os.ReadFile(filepath.Clean(path))
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	return r, err
+}
+
 // State is an exploration, breadth first by the number of holds. It is a JSON file.
 type State struct {
 	Version     int      `json:"version"`

@@ -129,6 +129,30 @@ func Code(cache string) func(chip.Processor, uint32, stack.Memory) stack.Space {
 	}
 }
 
+// IsUserKernel returns a function that tells kernels from firmware and the command queues' kernels.
+func IsUserKernel(cache string) func(p chip.Processor, pc uint32, read func(addr uint32, b []byte) bool) bool {
+	code, known := Code(cache), map[string]bool{}
+	return func(p chip.Processor, pc uint32, read func(addr uint32, b []byte) bool) bool {
+		var b [64]byte
+		if !read(max(pc, 32)-32, b[:]) {
+			return false
+		}
+		key := fmt.Sprintf("%v %#x %x", p, pc, b)
+		is, ok := known[key]
+		if !ok {
+			m := code(p, pc, func(addr uint32, b []byte) error {
+				if !read(addr, b) {
+					return errNoMemory
+				}
+				return nil
+			}).Find(pc)
+			is = m != nil && m.Name != firmwareName && !strings.HasPrefix(m.Name, "cq_")
+			known[key] = is
+		}
+		return is
+	}
+}
+
 var frameLine = regexp.MustCompile(`^  File "([^"]+)", line (\d+) in (.*)$`)
 
 // Calls reads what Python's faulthandler prints of the threads' stacks, and returns the calls of

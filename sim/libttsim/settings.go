@@ -41,8 +41,14 @@ type Settings struct {
 	// Findings is the path of a file for what the checks find, of package internal/findings; the
 	// chip then runs inside the host's accesses. Without it the first finding stops the chip.
 	Findings string `json:"findings,omitempty"`
+	// Schedule is the path of a schedule, in the form of sim.Schedule. What the run found of further
+	// schedules is written beside it, with the suffix .result, when it ends.
+	Schedule string `json:"schedule,omitempty"`
 	// Record is the path of a file for [Steps]. The chip then runs inside the host's accesses.
 	Record string `json:"record,omitempty"`
+	// MayHold reports whether a Schedule may change when an instruction of a processor makes its
+	// access; nil for all.
+	MayHold func(core chip.Processor, pc uint32, read func(addr uint32, b []byte) bool) bool `json:"-"`
 }
 
 var checks = map[string]sim.Option{
@@ -86,7 +92,7 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 		return spec, nil, fmt.Errorf("libttsim: machine %q: %w: use one of %s", s.Machine, ErrSettings, strings.Join(names, ", "))
 	}
 	opts := []sim.Option{sim.Seed(s.Seed)}
-	if s.Record == "" && s.Findings == "" {
+	if s.Record == "" && s.Findings == "" && s.Schedule == "" {
 		opts = append(opts, sim.Paced(), sim.EasesIdle())
 	} else {
 		opts = append(opts, sim.RunToIdle())

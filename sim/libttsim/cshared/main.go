@@ -140,6 +140,9 @@ func reprise_init() {
 	s, err := settings()
 	var m *libttsim.Machine
 	found = nil
+	if s.Schedule != "" {
+		s.MayHold = ttnn.IsUserKernel(s.KernelCache)
+	}
 	var opts []sim.Option
 	if s.Findings != "" {
 		found = newCollector(s)

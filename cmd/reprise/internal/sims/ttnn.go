@@ -73,6 +73,7 @@ type ttnnRunCmd struct {
 	Check   []string `placeholder:"NAME"`
 	Report  string   `placeholder:"FILE" type:"path"`
 	Known   bool
+	ttnnSchedules
 	Seed    uint64        `placeholder:"N"`
 	Serve   string        `placeholder:"PATH"`
 	Timeout time.Duration `placeholder:"TIME"`
@@ -92,7 +93,7 @@ func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 		c.Check = libttsim.Checks()
 	}
 	s := libttsim.Settings{Machine: c.Machine, Seed: c.Seed, Checks: c.Check, KernelCache: ttnn.KernelCache(os.Getenv)}
-	s.Record = c.record
+	s.Record, s.Schedule = c.record, c.Schedule
 	if c.Serve != "" {
 		path, err := filepath.Abs(c.Serve)
 		if err != nil {
@@ -127,7 +128,7 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 	if len(c.Args) > 1 && c.Args[0] == "--" {
 		c.Args = c.Args[1:]
 	}
-	if len(c.Check) == 0 {
+	if len(c.Check) == 0 && c.Schedules == 0 {
 		return c.start(ctx, s, r)
 	}
 	dir, err := os.MkdirTemp("", "reprise-findings")
@@ -135,26 +136,40 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	r.Settings.Findings = filepath.Join(dir, "findings.json")
+	if len(c.Check) > 0 {
+		r.Settings.Findings = filepath.Join(dir, "findings.json")
+	}
+	if c.Schedules > 0 {
+		return c.explore(ctx, s, r, dir)
+	}
 	return cmp.Or(c.start(ctx, s, r), c.reportFindings(ctx, s, r.Settings.Findings))
 }
 
-// reportFindings prints what the checks found, and writes it to --report.
-func (c *ttnnRunCmd) reportFindings(ctx context.Context, s cli.Streams, file string) error {
+// readFindings returns what the checks found, without what is known.
+func (c *ttnnRunCmd) readFindings(s cli.Streams, file string) ([]findings.Finding, error) {
 	list, err := findings.Read(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !c.Known {
 		known, err := ttnn.Known()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		n := 0
 		if list, n = findings.FilterKnown(list, known); n > 0 {
 			fmt.Fprintf(s.Err, "reprise: %s in kernels of TT-NN, which docs/ttnn-findings.md explains and --known shows\n",
 				cli.Count(n, "finding"))
 		}
+	}
+	return list, nil
+}
+
+// reportFindings prints what the checks found, and writes it to --report.
+func (c *ttnnRunCmd) reportFindings(ctx context.Context, s cli.Streams, file string) error {
+	list, err := c.readFindings(s, file)
+	if err != nil {
+		return err
 	}
 	if err := findings.Print(s.Err, list); err != nil {
 		return err
