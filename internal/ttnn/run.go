@@ -106,7 +106,7 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	if remote {
 		env.preset(variableSlow, "1") // tt-umd gives a simulated chip without a PCI interface no queues
 	}
-	if slices.Contains(r.Settings.Checks, "races") || r.Settings.Record != "" {
+	if slices.Contains(r.Settings.Checks, "races") || r.Settings.Record != "" || r.Settings.Schedule != "" {
 		env.preset(variableTelemetry, "1") // its reader accepts data if a counter is the same before and after, which is a race
 	}
 	if r.Settings.Findings != "" {

@@ -377,14 +377,16 @@ func (c *Chip) Close() error {
 }
 
 // maxBeside is how many slices a chip with Track executes while only Ethernet tiles run, whose
-// firmware of tt-metal counts in L1 and never waits; one with Findings, which is slower, fewer.
+// firmware of tt-metal counts in L1 and never waits; one with Findings or a Schedule, which is slower, fewer.
 const (
 	maxBeside     = 256
 	besideChecked = 8
 )
 
 // idleBesideEthernet reports whether a chip on which only Ethernet tiles run counts as idle.
-func (c *Chip) idleBesideEthernet() bool { return c.track != nil || c.cfg.Findings != nil }
+func (c *Chip) idleBesideEthernet() bool {
+	return c.track != nil || c.cfg.Findings != nil || c.cfg.Schedule != nil
+}
 
 func (s *sched) onlyEthernet() bool {
 	return len(s.events) == 0 && len(s.waitingEngines) == 0 &&
@@ -398,11 +400,11 @@ func (g *group) settle() bool {
 		limit = 1 << 24
 	}
 	beside, most := 0, maxBeside
-	if g.chips[0].cfg.Findings != nil {
+	if cfg := &g.chips[0].cfg; cfg.Findings != nil || cfg.Schedule != nil {
 		most = besideChecked
 	}
 	g.chips[0].beginRound()
-	for left := limit; left > 0 && beside < most; {
+	for left := limit; left > 0 && (beside < most || g.chips[0].letAllGo()); {
 		g.ready = g.ready[:0]
 		for _, c := range g.chips {
 			if c.busy() {

@@ -1,7 +1,6 @@
 package sims
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -72,9 +71,13 @@ func (c *ttnnRunCmd) under(ctx context.Context, s cli.Streams, r *ttnn.Run, dir 
 	if err := os.WriteFile(r.Settings.Schedule, f.JSON(), 0o644); err != nil {
 		return schedules.Result{}, "", err
 	}
-	var out bytes.Buffer
+	out, err := os.Create(filepath.Join(dir, "output"))
+	if err != nil {
+		return schedules.Result{}, "", err
+	}
+	defer out.Close()
 	failure, status := "", cli.ExitStatus(0)
-	err := c.start(ctx, cli.Streams{Out: &out, Err: &out}, r)
+	err = c.start(ctx, cli.Streams{Out: out, Err: out}, r)
 	switch {
 	case errors.As(err, &status):
 		failure = fmt.Sprintf("the program's exit code is %d", status)
@@ -93,7 +96,8 @@ func (c *ttnnRunCmd) under(ctx context.Context, s cli.Streams, r *ttnn.Run, dir 
 	res, err := schedules.ReadResult(result)
 	switch {
 	case failure != "":
-		_, _ = s.Err.Write(out.Bytes()) // for the reader
+		_, _ = out.Seek(0, io.SeekStart)
+		_, _ = io.Copy(s.Err, out) // for the reader
 		fmt.Fprintln(s.Err, "reprise:", failure)
 		if err != nil { // the program was ended
 			res, err = schedules.Result{Infeasible: true}, nil
