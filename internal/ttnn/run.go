@@ -88,6 +88,7 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 		return nil, &Error{Kind: ErrUnusable, Found: "the folder that TT-NN loads the simulator from can't be made",
 			Fix: "free space, or set XDG_CACHE_HOME to a folder that can be written", Err: err}
 	}
+	r.Settings.Wheel = r.Installation.Version.String()
 	settings, err := json.Marshal(r.Settings)
 	if err != nil {
 		return nil, err
@@ -97,6 +98,9 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	env.set(libttsim.Variable, string(settings))
 	if r.Tensors != "" {
 		env.set("REPRISE_TENSORS", r.Tensors)
+	}
+	if r.Settings.Findings != "" || r.Settings.Report != "" {
+		env.set("REPRISE_OPERATIONS", "")
 	}
 	env.set("PYTHONPATH", strings.TrimSuffix(dir+string(filepath.ListSeparator)+env.get("PYTHONPATH"), string(filepath.ListSeparator)))
 	env.preset("PYTHONFAULTHANDLER", "1") // Python then prints where a signal ended it

@@ -38,6 +38,8 @@ type Settings struct {
 	// KernelCache is the folder of the host's compiled programs, for reports, and for checks, which
 	// don't refuse what those are known to rely on.
 	KernelCache string `json:"kernelCache,omitempty"`
+	// Wheel is the version of ttnn, for the names of what cores wait for in reports.
+	Wheel string `json:"wheel,omitempty"`
 	// Findings is the path of a file for what the checks find, of package internal/findings; the
 	// chip then runs inside the host's accesses. Without it the first finding stops the chip.
 	Findings string `json:"findings,omitempty"`
