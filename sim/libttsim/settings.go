@@ -60,6 +60,14 @@ var checks = map[string]sim.Option{
 // Checks returns the names of the emulator's checks, sorted.
 func Checks() []string { return slices.Sorted(maps.Keys(checks)) }
 
+// Expand returns names of checks; "all" alone stands for all of them.
+func Expand(names []string) []string {
+	if slices.Equal(names, []string{"all"}) {
+		return Checks()
+	}
+	return names
+}
+
 // ParseSettings reads Settings as JSON.
 func ParseSettings(text string) (Settings, error) {
 	var s Settings
