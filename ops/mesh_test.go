@@ -382,7 +382,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 			t.Errorf("%s: operation %q, tensors on %d chips, buffers on %d", name, op, parts, buffers)
 		}
 		b.must(q.Close())
-		h := value(view.New("report.json", r))(b)
+		h := value(view.New("report.json", r, nil))(b)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ttnn::all_reduce") ||

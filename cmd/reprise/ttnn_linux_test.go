@@ -212,7 +212,7 @@ func TestTTNNFindings(t *testing.T) {
 	r := newTTNN(t)
 	want := map[string]string{"read_barrier": "races", "source_reused": "races", "write_at_end": "races", "read_at_end": "races",
 		"atomic_at_end": "races", "store_sent": "races", "page_taken": "counters", "never_written": "unwritten", "signal_lost": "races",
-		"signal_overtakes": "races", "deep_stack": "stack", "misaligned": ""}
+		"signal_overtakes": "races", "deep_stack": "stack", "in_trace": "races", "misaligned": ""}
 	for _, chip := range []string{"wormhole", "blackhole"} {
 		report := filepath.Join(t.TempDir(), "faults.json")
 		check := []string{"--chip", chip, "--check", "all", "--report", report, "testdata/ttnn_faults.py"}
@@ -231,6 +231,10 @@ func TestTTNNFindings(t *testing.T) {
 				if check, ok := want[c.Function]; ok && check == f.Check {
 					found[c.Function] = true
 				}
+			}
+			o := f.Operation
+			if o == nil || o.Name != "ttnn.generic_op" || !strings.HasPrefix(o.Call.Text, "ttnn.generic_op(") || o.Call.Function != "run" {
+				t.Errorf("%s: operation %v of %+v", chip, o, f)
 			}
 			if f.Check == "races" && (len(f.At.Frames) == 0 || f.Other == nil || len(f.Other.Frames) == 0) {
 				t.Errorf("%s: %+v", chip, f)
@@ -294,7 +298,14 @@ func TestTTNNHang(t *testing.T) {
 		must(t, c.Process.Signal(syscall.SIGINT))
 		c.err.wait(t, "the program goes on after SIGINT")
 		quit(c, b)
-	}, chip, "NCRISC parked on L1 at", " in Kernel_Source_Code\n", "ttnn_hang.py\", line 22")
+	}, chip, "NCRISC parked on L1 at", "(semaphore 0, which is 0)", " in Kernel_Source_Code\n", "ttnn_hang.py\", line 33")
+	hang("circle", "circle", func(c *started, b *said) {
+		b.wait(t, "waits")
+		time.Sleep(2 * time.Second) // until the kernels wait; without the circle the test fails
+		quit(c, b)
+	}, []string{"--chip", "blackhole"}, "core (0,0): waits in a circle, BRISC for NCRISC, NCRISC for BRISC\n",
+		"waits for pages in circular buffer 1: of its 2 pages 0 are full; NCRISC last put some\n",
+		"waits for room in circular buffer 0: of its 2 pages 2 are full; BRISC last took pages\n")
 }
 
 // When the command is killed, the program is too; others go on.

@@ -421,12 +421,13 @@ func (s *session) readBeside(n int, job *measure.Job) error {
 // TimedFamily is the family of figures of TT-NN programs, which are timed in other processes.
 const TimedFamily = "ttnn"
 
-// TimedChip holds the times of TT-NN programs on one chip, on the emulator and optionally on the
-// vendor's simulator.
+// TimedChip holds the times of TT-NN programs on one chip, on the emulator and optionally on
+// another simulator, or on the emulator with checks.
 type TimedChip struct {
 	Name           string
 	Programs       []string
-	Reprise, TTSim map[string]Times // by program, and of [OpenDevice]
+	Reprise, Other map[string]Times // by program, and of [OpenDevice]
+	With           string           // names the other: "ttsim", or the checks
 }
 
 // OpenDevice is the name of the program that opens the device.
@@ -459,40 +460,40 @@ func addTimedChip(r *report.Report, c *TimedChip) {
 			skipped = append(skipped, name)
 			continue
 		}
-		reprise, ttsim := c.add(r, name, name, func(f *report.Figure) float64 { return f.Min })
-		if reprise != nil && ttsim != nil {
-			names, ratios = append(names, name), append(ratios, ttsim.Min/reprise.Min)
+		reprise, other := c.add(r, name, name, func(f *report.Figure) float64 { return f.Min })
+		if reprise != nil && other != nil {
+			names, ratios = append(names, name), append(ratios, other.Min/reprise.Min)
 		}
-		for who, times := range map[string]map[string]Times{"reprise": c.Reprise, quotedSimulator: c.TTSim} {
+		for who, times := range map[string]map[string]Times{"reprise": c.Reprise, c.With: c.Other} {
 			if times[name].Refused != "" {
 				refused[who] = append(refused[who], name)
 			}
 		}
 	}
 	if len(ratios) > 0 {
-		r.Summary = append(r.Summary, ratioRow(c.Name, names, ratios))
+		r.Summary = append(r.Summary, ratioRow(c, names, ratios))
 	}
-	for _, who := range []string{"reprise", quotedSimulator} {
+	for _, who := range []string{"reprise", c.With} {
 		addCount(r, c.Name+": programs that "+who+" refuses", refused[who])
 	}
 	addCount(r, c.Name+": programs without a time, no single operation", skipped)
 }
 
-func (c *TimedChip) add(r *report.Report, name, what string, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
+func (c *TimedChip) add(r *report.Report, name, what string, value func(*report.Figure) float64) (reprise, with *report.Figure) {
 	row := &report.SummaryRow{What: c.Name + ": " + what}
-	own, other := c.Reprise[name], c.TTSim[name]
+	own, other := c.Reprise[name], c.Other[name]
 	if reprise = addTimes(r, name, own, report.Params("chip", c.Name)...); reprise != nil {
 		row.Figure, row.Now = reprise.ID(), new(report.Ns.Of("", value(reprise)))
 	} else {
 		row.Missing = "reprise refuses it: " + own.Refused
 	}
-	if ttsim = addTimes(r, name, other, report.Params("chip", c.Name, "device", quotedSimulator)...); ttsim != nil {
-		row.Others = []report.Other{{Quantity: report.Ns.Of(quotedSimulator, value(ttsim))}}
+	if with = addTimes(r, name, other, report.Params("chip", c.Name, "device", c.With)...); with != nil {
+		row.Others = []report.Other{{Quantity: report.Ns.Of(c.With, value(with))}}
 	} else if other.Refused != "" {
-		row.Note = quotedSimulator + " refuses it: " + other.Refused
+		row.Note = c.With + " refuses it: " + other.Refused
 	}
 	r.Summary = append(r.Summary, row)
-	return reprise, ttsim
+	return reprise, with
 }
 
 func addTimes(r *report.Report, name string, t Times, params ...report.Param) *report.Figure {
@@ -510,12 +511,12 @@ func addTimes(r *report.Report, name string, t Times, params ...report.Param) *r
 	return f
 }
 
-func ratioRow(chipName string, names []string, ratios []float64) *report.SummaryRow {
+func ratioRow(c *TimedChip, names []string, ratios []float64) *report.SummaryRow {
 	extreme := func(v float64, what string) report.Quantity {
 		return report.Times.Of(names[slices.Index(ratios, v)]+what, v)
 	}
 	return &report.SummaryRow{
-		What: fmt.Sprintf("%s: %s / reprise, geometric mean of %d", chipName, quotedSimulator, len(ratios)),
+		What: fmt.Sprintf("%s: %s / reprise, geometric mean of %d", c.Name, c.With, len(ratios)),
 		Now:  new(report.Times.Of("", report.GeometricMean(ratios))),
 		More: []report.Quantity{extreme(slices.Min(ratios), ", the lowest,"), extreme(slices.Max(ratios), ", the highest,")},
 	}

@@ -428,7 +428,8 @@ func TestReportTimed(t *testing.T) {
 		Name: "wormhole", Programs: []string{"a/half", "c/two", "a/eight", "b/unfair", "c/one", "b/ours"},
 		Reprise: map[string]Times{OpenDevice: ns(1e8, 3e8, 2e8), "a/half": ns(3e6, 2e6), "a/eight": ns(2e6), "b/unfair": ns(2e6),
 			"b/ours": {Refused: "it doesn't end"}, "c/one": {Skipped: true}, "c/two": {Skipped: true}},
-		TTSim: map[string]Times{OpenDevice: ns(4e8), "a/half": ns(1e6, 5e6), "a/eight": ns(16e6),
+		With: "ttsim",
+		Other: map[string]Times{OpenDevice: ns(4e8), "a/half": ns(1e6, 5e6), "a/eight": ns(16e6),
 			"b/unfair": {Refused: "ERROR: no such instruction"}, "b/ours": ns(1e6)},
 	}, {
 		Name: "blackhole", Programs: []string{"a/half"}, Reprise: map[string]Times{OpenDevice: ns(1e8), "a/half": ns(1e6)},

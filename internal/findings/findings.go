@@ -25,7 +25,15 @@ type Finding struct {
 	At    Access  `json:"at"`
 	Other *Access `json:"other,omitempty"` // the earlier access
 	Calls []Call  `json:"calls,omitempty"` // of the host's program, innermost first, the first time
-	Count int     `json:"count"`
+	// Operation is what the later access belongs to, perhaps in a trace that was recorded before.
+	Operation *Operation `json:"operation,omitempty"`
+	Count     int        `json:"count"`
+}
+
+// Operation is an operation of the host's framework.
+type Operation struct {
+	Name string `json:"name"`
+	Call Call   `json:"call"`
 }
 
 // Access is one of two accesses.
@@ -52,12 +60,16 @@ func (c Call) String() string {
 	return out
 }
 
+func (o *Operation) String() string { return fmt.Sprintf("%s, called at %v", o.Name, o.Call) }
+
 // Collector collects findings. Its methods may be called from any goroutine.
 type Collector struct {
 	// Code returns the code of a processor around a program counter.
 	Code func(p chip.Processor, pc uint32, read stack.Memory) stack.Space
 	// Calls returns the calls that the host's program is in. It may be nil.
 	Calls func() []Call
+	// Operation returns the operation that a tile of chip number n executes, or nil. It may be nil.
+	Operation func(n int, tile chip.XY, p chip.Processor, m emu.ChipView) *Operation
 	// File, if not empty, is replaced after each new finding.
 	File string
 
@@ -93,14 +105,7 @@ func (g *Collector) Stopped(n int, c *emu.Chip) {
 	g.add(n, r, c)
 }
 
-// memory is what findings know of a chip: an emu.Finding, or a stopped chip.
-type memory interface {
-	Topology() *chip.Chip
-	ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool
-	Registers(xy chip.XY, p chip.Processor) [32]uint32
-}
-
-func (g *Collector) add(n int, r *emu.Refusal, m memory) {
+func (g *Collector) add(n int, r *emu.Refusal, m emu.ChipView) {
 	at := emu.Access{Host: !r.HasCore, Tile: r.Tile, Core: r.Core, PC: r.PC, Addr: r.Addr}
 	raw := site{}
 	for i, a := range []*emu.Access{&at, r.Other} {
@@ -142,13 +147,16 @@ func (g *Collector) add(n int, r *emu.Refusal, m memory) {
 	if g.Calls != nil {
 		f.Calls = g.Calls()
 	}
+	if g.Operation != nil && r.HasCore {
+		f.Operation = g.Operation(n, r.Tile, r.Core, m)
+	}
 	g.seen[raw], g.same[lines] = f, f
 	g.list = append(g.list, f)
 	g.write()
 }
 
 // codeAt is what of the code around an access tells kernels at one address apart.
-func codeAt(m memory, a *emu.Access) string {
+func codeAt(m emu.ChipView, a *emu.Access) string {
 	var b [64]byte
 	if start := max(a.PC, 32) - 32; !m.ReadCore(a.Tile, a.Core, start, b[:]) {
 		return ""
@@ -157,7 +165,7 @@ func codeAt(m memory, a *emu.Access) string {
 }
 
 // access describes an access. The processor of the later one is still there.
-func (g *Collector) access(m memory, a *emu.Access, later bool) Access {
+func (g *Collector) access(m emu.ChipView, a *emu.Access, later bool) Access {
 	out := Access{PC: a.PC, Addr: a.Addr}
 	where := "tile " + a.Tile.String()
 	if at, ok := m.Topology().LogicalOf(a.Tile); ok {

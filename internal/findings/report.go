@@ -18,6 +18,9 @@ func Print(w io.Writer, list []Finding) error {
 		if f.Other != nil {
 			f.Other.print(&b, "after ")
 		}
+		if o := f.Operation; o != nil {
+			fmt.Fprintf(&b, "  in operation %v\n", o)
+		}
 		for j, c := range f.Calls {
 			fmt.Fprintf(&b, "  %s %v\n", [...]string{"called by", "      from"}[min(j, 1)], c)
 		}
@@ -76,10 +79,13 @@ func SARIF(w io.Writer, list []Finding) error {
 			id = "stopped"
 		}
 		r := object{"ruleId": id, "level": "error", "message": object{"text": f.Text}, "occurrenceCount": f.Count,
-			"locations": []object{f.At.location()}, "stacks": []object{f.At.stack("the later access")}}
+			"locations": []object{f.At.location()}, "relatedLocations": []object{}, "stacks": []object{f.At.stack("the later access")}}
 		if f.Other != nil {
 			r["relatedLocations"] = []object{f.Other.location()}
 			r["stacks"] = []object{f.At.stack("the later access"), f.Other.stack("the earlier access")}
+		}
+		if o := f.Operation; o != nil {
+			r["relatedLocations"] = append(r["relatedLocations"].([]object), location(o.Call.File, o.Call.Line, "operation "+o.String()))
 		}
 		if len(f.Calls) > 0 {
 			var calls []object

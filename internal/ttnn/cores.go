@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 	"github.com/reprise-tt/reprise/internal/findings"
 	"github.com/reprise-tt/reprise/sim/emu"
@@ -21,44 +23,74 @@ import (
 
 var errNoMemory = errors.New("there is no memory")
 
-func coreFrames(c *emu.Chip, s *emu.CoreState, known *Kernels) []stack.Frame {
-	read := func(addr uint32, p []byte) error {
-		if !c.ReadCore(s.Tile, s.Core, addr, p) {
+// View is a chip on which TT-NN runs, and what is known of its programs.
+type View struct {
+	Chip    *emu.Chip
+	Kernels *Kernels
+	// Layout is that of the wheel's launch messages, for the names of semaphores, circular buffers
+	// and operations; nil if it isn't known.
+	Layout *abi.Layout
+}
+
+func (v *View) memory(s *emu.CoreState) stack.Memory {
+	return func(addr uint32, p []byte) error {
+		if !v.Chip.ReadCore(s.Tile, s.Core, addr, p) {
 			return errNoMemory
 		}
 		return nil
 	}
-	return known.space(s.Core, s.PC, read).Unwind(stack.All(s.X, s.PC), read)
 }
 
 // PrintCores prints the call stack and wait of each processor that isn't in reset, grouped by equal
-// state, the rarest first: most cores seldom are the cause.
-func PrintCores(w io.Writer, c *emu.Chip, known *Kernels) error {
-	type group struct {
-		text  string
-		cores []string
-	}
-	var groups []*group
-	byText := map[string]*group{}
-	states := c.Cores()
-	for i := range states {
-		s := &states[i]
-		text := describe(c, s, known)
-		g := byText[text]
-		if g == nil {
-			g = &group{text: text}
-			byText[text] = g
-			groups = append(groups, g)
-		}
-		g.cores = append(g.cores, tileName(c, s.Tile))
-	}
-	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(len(a.cores), len(b.cores)) })
-	if len(groups) == 0 {
+// state, the rarest first: most cores seldom are the cause. Circles of waits come last.
+func (v *View) PrintCores(w io.Writer) error {
+	states := v.Chip.Cores()
+	if len(states) == 0 {
 		_, err := fmt.Fprintln(w, "all processors are in reset")
 		return err
 	}
-	for _, g := range groups {
-		if _, err := fmt.Fprintf(w, "%s: %s", names(g.cores), g.text); err != nil {
+	var all, circles groups
+	for i := range states {
+		s := &states[i]
+		all.add(v.describe(s), tileName(v.Chip, s.Tile))
+		if i > 0 && states[i-1].Tile == s.Tile {
+			continue
+		}
+		end := i
+		for end < len(states) && states[end].Tile == s.Tile {
+			end++
+		}
+		var parts []string
+		for _, s := range circle(states[i:end]) {
+			parts = append(parts, fmt.Sprintf("%v for %v", s.Core, s.Pages[0].By))
+		}
+		if len(parts) > 0 {
+			circles.add("waits in a circle, "+strings.Join(parts, ", ")+"\n", tileName(v.Chip, s.Tile))
+		}
+	}
+	return errors.Join(all.print(w), circles.print(w))
+}
+
+// groups are cores by what is said of them.
+type groups struct {
+	texts []string
+	cores map[string][]string
+}
+
+func (g *groups) add(text, core string) {
+	if g.cores == nil {
+		g.cores = map[string][]string{}
+	}
+	if g.cores[text] == nil {
+		g.texts = append(g.texts, text)
+	}
+	g.cores[text] = append(g.cores[text], core)
+}
+
+func (g *groups) print(w io.Writer) error {
+	slices.SortStableFunc(g.texts, func(a, b string) int { return cmp.Compare(len(g.cores[a]), len(g.cores[b])) })
+	for _, text := range g.texts {
+		if _, err := fmt.Fprintf(w, "%s: %s", names(g.cores[text]), text); err != nil {
 			return err
 		}
 	}
@@ -81,24 +113,34 @@ func names(cores []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(cores[:maxNames-1], ", "), len(cores)-maxNames+1)
 }
 
-func describe(c *emu.Chip, s *emu.CoreState, known *Kernels) string {
+func (v *View) describe(s *emu.CoreState) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %s", s.Core, s.State)
 	if len(s.Registers) > 0 {
 		fmt.Fprintf(&b, " on %s", strings.Join(s.Registers, ", "))
 	}
+	read := v.memory(s)
+	of, known := launchOf(v.Layout, read)
 	for i, at := range s.Waits {
 		sep := ", "
 		if i == 0 {
 			sep = " on L1 at "
 		}
 		fmt.Fprintf(&b, "%s%#x", sep, at)
+		if name := of.word(at, read); name != "" {
+			fmt.Fprintf(&b, " (%s)", name)
+		}
 	}
 	b.WriteByte('\n')
+	for i := range s.Pages {
+		if known {
+			fmt.Fprintf(&b, "    waits %s\n", of.pages(&s.Pages[i], read))
+		}
+	}
 	if s.Engine != "" {
 		fmt.Fprintf(&b, "    engines: %s\n", s.Engine)
 	}
-	frames := coreFrames(c, s, known)
+	frames := v.Kernels.space(s.Core, s.PC, read).Unwind(stack.All(s.X, s.PC), read)
 	if len(frames) == 0 {
 		fmt.Fprintf(&b, "    pc %#x, in no kernel that is known\n", s.PC)
 	}
@@ -163,24 +205,29 @@ func Calls(text string) (out []findings.Call) {
 		switch {
 		case m == nil && len(out) > 0:
 			return out // the next thread
-		case m == nil || strings.Contains(m[1], "/site-packages/") || strings.Contains(m[1], "/lib/python3") || m[1][0] == '<':
+		case m == nil || strings.Contains(m[1], "/site-packages/") || strings.Contains(m[1], "/lib/python3") || filepath.Base(m[1]) == "sitecustomize.py" || m[1][0] == '<':
 			continue
 		}
-		c := findings.Call{File: m[1], Function: m[3]}
-		c.Line, _ = strconv.Atoi(m[2])
-		if source, err := os.ReadFile(c.File); err == nil {
-			if lines := strings.Split(string(source), "\n"); c.Line > 0 && c.Line <= len(lines) {
-				c.Text = strings.TrimSpace(lines[c.Line-1])
-			}
-		}
-		out = append(out, c)
+		at, _ := strconv.Atoi(m[2])
+		out = append(out, call(m[1], at, m[3]))
 	}
 	return out
 }
 
-// PrintFault prints the refusal that stopped a chip, with the call stack of the processor that
+// call is a call at a line, with its text if the file can be read.
+func call(file string, line int, function string) findings.Call {
+	c := findings.Call{File: file, Line: line, Function: function}
+	if source, err := os.ReadFile(file); err == nil {
+		if lines := strings.Split(string(source), "\n"); line > 0 && line <= len(lines) {
+			c.Text = strings.TrimSpace(lines[line-1])
+		}
+	}
+	return c
+}
+
+// PrintFault prints the refusal that stopped the chip, with the call stack of the processor that
 // caused it.
-func PrintFault(w io.Writer, c *emu.Chip, fault error, known *Kernels) error {
+func (v *View) PrintFault(w io.Writer, fault error) error {
 	if _, err := fmt.Fprintf(w, "ERROR: %v\n", fault); err != nil {
 		return err
 	}
@@ -188,12 +235,12 @@ func PrintFault(w io.Writer, c *emu.Chip, fault error, known *Kernels) error {
 	if !errors.As(fault, &r) || !r.HasCore {
 		return nil
 	}
-	states := c.Cores()
+	states := v.Chip.Cores()
 	i := slices.IndexFunc(states, func(s emu.CoreState) bool { return s.Tile == r.Tile && s.Core == r.Core })
 	if i < 0 {
 		return nil
 	}
 	states[i].PC = r.PC
-	_, err := fmt.Fprintf(w, "%s: %s", tileName(c, r.Tile), describe(c, &states[i], known))
+	_, err := fmt.Fprintf(w, "%s: %s", tileName(v.Chip, r.Tile), v.describe(&states[i]))
 	return err
 }

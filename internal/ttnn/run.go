@@ -88,6 +88,7 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 		return nil, &Error{Kind: ErrUnusable, Found: "the folder that TT-NN loads the simulator from can't be made",
 			Fix: "free space, or set XDG_CACHE_HOME to a folder that can be written", Err: err}
 	}
+	r.Settings.Wheel = r.Installation.Version.String()
 	settings, err := json.Marshal(r.Settings)
 	if err != nil {
 		return nil, err
@@ -98,6 +99,9 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	if r.Tensors != "" {
 		env.set("REPRISE_TENSORS", r.Tensors)
 	}
+	if r.Settings.Findings != "" || r.Settings.Report != "" {
+		env.set("REPRISE_OPERATIONS", "")
+	}
 	env.set("PYTHONPATH", strings.TrimSuffix(dir+string(filepath.ListSeparator)+env.get("PYTHONPATH"), string(filepath.ListSeparator)))
 	env.preset("PYTHONFAULTHANDLER", "1") // Python then prints where a signal ended it
 	if described {
@@ -106,8 +110,8 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	if remote {
 		env.preset(variableSlow, "1") // tt-umd gives a simulated chip without a PCI interface no queues
 	}
-	if slices.Contains(r.Settings.Checks, "races") || r.Settings.Record != "" || r.Settings.Schedule != "" {
-		env.preset(variableTelemetry, "1") // its reader accepts data if a counter is the same before and after, which is a race
+	if len(r.Settings.Checks) > 0 || r.Settings.Record != "" || r.Settings.Schedule != "" {
+		env.preset(variableTelemetry, "1") // it never waits, and accepts data if a counter is the same before and after, which is a race
 	}
 	if r.Settings.Findings != "" {
 		env.preset("TT_METAL_RISCV_DEBUG_INFO", "1") // for source lines

@@ -110,11 +110,14 @@ func TestPrepare(t *testing.T) {
 		machine string
 		version Version
 		environ []string
+		checks  []string
 		set     map[string]string // but for those that name files of the cache
 		files   []string
 		err     string
 	}{
 		{machine: "n150", version: Version{0, 77, 0}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: alone},
+		{machine: "n150", version: Version{0, 77, 0}, checks: []string{"counters"},
+			set: map[string]string{"PYTHONFAULTHANDLER": "1", variableTelemetry: "1"}, files: alone},
 		{machine: "p150", version: Version{0, 68, 0}, set: map[string]string{"PYTHONFAULTHANDLER": "1", variableSlow: "1"}, files: alone},
 		{machine: "p300", version: Version{0, 81, 1}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: described},
 		{machine: "n300", version: Version{0, 81, 1}, set: map[string]string{"PYTHONFAULTHANDLER": "1", variableSlow: "1"}, files: described},
@@ -126,7 +129,7 @@ func TestPrepare(t *testing.T) {
 		{machine: "n151", version: Version{0, 77, 0}, err: `machine "n151"`},
 	} {
 		r := &Run{Installation: installed(t, c.version), Library: "testdata/libttsim.so", Cache: t.TempDir(),
-			Settings: libttsim.Settings{Machine: c.machine}}
+			Settings: libttsim.Settings{Machine: c.machine, Checks: c.checks}}
 		env, err := r.Prepare(c.environ)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {

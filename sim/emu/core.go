@@ -69,6 +69,8 @@ type core struct {
 	wait    wait
 	watched int
 	watch   [maxWatch]uint32 // L1 lines, if the wait isn't known
+	polls   int
+	polled  [maxReads]uint32 // the first registers that the wait reads, for reports
 	cache   *dataCache       // by option
 
 	cfg0       uint32     // CSR 0x7C0

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
@@ -20,10 +22,11 @@ type CoreState struct {
 	// "paused by a debugger", or "lost: …" (until its next reset).
 	State   string
 	Retired uint64 // instructions
-	// Waits are the L1 addresses, of lines of 64 bytes, and Registers the groups of registers that
-	// a parked processor polls.
+	// Waits are the words of L1, and Registers the registers or groups of registers that a parked
+	// processor polls. Pages says more of those that count pages of circular buffers.
 	Waits     []uint32
 	Registers []string
+	Pages     []PageWait
 	// Idle are NIUs that a parked processor polls although no answer is due. With acknowledgements,
 	// software has counted a multicast's destinations wrong.
 	Idle []IdleNIU
@@ -34,6 +37,17 @@ type CoreState struct {
 	// Executed is how many instructions the engines executed for a T core, after expansion of MOP
 	// and REPLAY.
 	Executed uint64
+}
+
+// PageWait is a wait for pages in a circular buffer, or for room.
+type PageWait struct {
+	Stream     int // that counts the buffer's pages
+	Room       bool
+	Put, Taken uint16
+	// By is the processor of the tile that last put pages, or took some if Room; Known is false
+	// if none did since the counter was reset.
+	By    chip.Processor
+	Known bool
 }
 
 // IdleNIU is the counts of an NIU that expects no answer.
@@ -63,19 +77,17 @@ func (c *Chip) Cores() []CoreState {
 				Core: k.proc, PC: k.pc, State: k.state.String(), Retired: k.retired, X: [32]uint32(k.X[:32]),
 			}
 			if k.state == parked || k.state == blocked {
-				for _, l := range k.reads() {
-					s.Waits = append(s.Waits, l<<lineShift)
+				if k.state == parked {
+					for _, r := range k.wait.reads[:k.wait.n] {
+						s.Waits = append(s.Waits, r.word<<2)
+					}
 				}
 				for n := range t.niu {
 					if u := &t.niu[n]; k.classes&(classNIU0<<n) != 0 && u.open == [16]int16{} {
 						s.Idle = append(s.Idle, IdleNIU{n, u.count[cntWriteAck], u.count[cntReadResp], u.count[cntAtomicResp]})
 					}
 				}
-				for cl := classNIU0; cl != 0 && cl <= classServed1; cl <<= 1 {
-					if k.classes&cl != 0 {
-						s.Registers = append(s.Registers, classNames[cl])
-					}
-				}
+				s.Registers, s.Pages = k.registers()
 			}
 			if k.hw >= 1 && k.hw <= 3 {
 				s.Engine = t.engineWait(int(k.hw) - 1)
@@ -87,6 +99,66 @@ func (c *Chip) Cores() []CoreState {
 		}
 	}
 	return out
+}
+
+// counterNames are those of an NIU's counters that software waits for (tt-isa-documentation
+// WormholeB0/NoC/Counters.md).
+var counterNames = map[uint32]string{
+	cntAtomicResp: "atomic responses", cntWriteAck: "write acknowledgements", cntReadResp: "read responses",
+	check.CounterSent: "writes sent", check.CounterSent + 1: "posted writes sent",
+}
+
+// registers names what the core polls.
+func (c *core) registers() (names []string, pages []PageWait) {
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	t, named := c.tile, class(0)
+	for _, addr := range c.polled[:c.polls] {
+		cl, _ := t.readClass(addr)
+		switch {
+		case addr >= niu0Base && addr < streamBase:
+			noc, i := (addr-niu0Base)/(niu1Base-niu0Base), addr%(niu1Base-niu0Base)/4-0x200/4
+			name := counterNames[i]
+			if i-check.CounterOutstanding < 16 {
+				name = fmt.Sprintf("responses of transaction %d", i-check.CounterOutstanding)
+			}
+			if name == "" {
+				continue
+			}
+			add(fmt.Sprintf("%s of NIU %d", name, noc))
+		case cl == classStream:
+			n, w := int(addr-streamBase)/streamBytes, PageWait{}
+			s := &t.streams[n]
+			by := t.pagers[n].put
+			switch streamRegister(t.chip.arch, addr%streamBytes) {
+			case streamBufStart:
+				by, w.Room = t.pagers[n].took, true
+			case streamBufSize:
+			default:
+				add(fmt.Sprintf("stream %d", n))
+				named |= cl
+				continue
+			}
+			w.Stream, w.Put, w.Taken = n, uint16(s.bufSize), uint16(s.bufStart)
+			if by != nil {
+				w.By, w.Known = by.proc, true
+			}
+			add(fmt.Sprintf("stream %d", n))
+			pages = append(pages, w)
+		default:
+			continue
+		}
+		named |= cl
+	}
+	for cl := classNIU0; cl != 0 && cl <= classServed1; cl <<= 1 {
+		if c.classes&cl&^named != 0 {
+			add(classNames[cl])
+		}
+	}
+	return names, pages
 }
 
 // ReadCore reads a processor's local or instruction RAM, or L1, of the tile at a raw NoC 0

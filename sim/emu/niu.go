@@ -280,10 +280,12 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 			return slowHalt
 		}
 		s.bufStart = v & streamMask
+		t.pagers[off/streamBytes].took = o.pager(v)
 		t.check.Release(o.checked(), at+uint32(streamBufStart))
 	case streamBufSize:
 		s.bufSize = v & streamMask
 		s.available = s.bufSize
+		t.pagers[off/streamBytes].put = o.pager(v)
 		t.check.Release(o.checked(), at+uint32(streamBufSize))
 		t.check.Release(o.checked(), at+uint32(streamAvailable))
 	case streamUpdate:
@@ -306,6 +308,14 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 	}
 	t.changed(classStream)
 	return slowDone
+}
+
+// pager returns the core that moves a counter of pages to v, nil for one that resets it.
+func (o origin) pager(v uint32) *core {
+	if v == 0 {
+		return nil
+	}
+	return o.mine()
 }
 
 // checkTaken refuses a counter of pages taken from a circular buffer that overtakes the pages put.

@@ -1,22 +1,5 @@
 package emu
 
-import (
-	"slices"
-)
-
-// reads returns the L1 lines for which a parked core waits.
-func (c *core) reads() (lines []uint32) {
-	if !c.wait.known {
-		return c.watch[:c.watched]
-	}
-	for _, r := range c.wait.reads[:c.wait.n] {
-		if l := r.word >> (lineShift - 2); !slices.Contains(lines, l) {
-			lines = append(lines, l)
-		}
-	}
-	return lines
-}
-
 func (c *core) overwroteSeen(line uint32) {
 	if c.seen != nil {
 		for i := range c.seen.all {

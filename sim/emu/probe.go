@@ -2,6 +2,7 @@ package emu
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
@@ -17,7 +18,7 @@ const probeMax = 400
 // counts as a read.
 func (c *core) probe() (waiting bool, st stop) {
 	start, regs := c.pc, [32]uint32(c.X[:32])
-	c.watched, c.classes = 0, 0
+	c.watched, c.classes, c.polls = 0, 0, 0
 	c.wait.begin(!c.checked && c.cache == nil && !c.tile.chip.cfg.alwaysLooks)
 	c.again = 0
 	var cache dataCache
@@ -169,6 +170,10 @@ func (c *core) noteRead(addr, n uint32) bool {
 	}
 	cl, ok := t.readClass(addr)
 	c.classes |= cl
+	if ok && c.polls < len(c.polled) && !slices.Contains(c.polled[:c.polls], addr) {
+		c.polled[c.polls] = addr
+		c.polls++
+	}
 	return ok
 }
 
@@ -223,7 +228,7 @@ func (c *core) waitsAgain() bool {
 			w := &c.wait
 			w.known, w.lo, w.hi = true, s.lo, s.hi
 			w.n = copy(w.reads[:], s.read[:s.reads])
-			c.classes, c.watched = 0, 0
+			c.classes, c.watched, c.polls = 0, 0, 0
 			c.again = uint8(i) + 1
 			return true
 		}

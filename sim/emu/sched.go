@@ -350,7 +350,7 @@ func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
 		}
 	}
 	if st == stopBlocked {
-		k.watched, k.classes = 0, classMailbox
+		k.watched, k.classes, k.polls = 0, classMailbox, 0
 		k.wait.known, k.again = false, 0 // it describes a loop that the core has left
 		k.park(blocked)
 	}

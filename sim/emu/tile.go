@@ -40,6 +40,7 @@ type tile struct {
 
 	niu     [2]niu
 	streams []stream
+	pagers  [maxStreams]pagers
 	slots   *translate.Registers
 	data    []uint32 // for a request under way
 	debug   debugRegs

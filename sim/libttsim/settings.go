@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels/metal"
@@ -38,6 +39,8 @@ type Settings struct {
 	// KernelCache is the folder of the host's compiled programs, for reports, and for checks, which
 	// don't refuse what those are known to rely on.
 	KernelCache string `json:"kernelCache,omitempty"`
+	// Wheel is the version of ttnn, for the names of what cores wait for in reports.
+	Wheel string `json:"wheel,omitempty"`
 	// Findings is the path of a file for what the checks find, of package internal/findings; the
 	// chip then runs inside the host's accesses. Without it the first finding stops the chip.
 	Findings string `json:"findings,omitempty"`
@@ -63,6 +66,14 @@ var checks = map[string]sim.Option{
 
 // Checks returns the names of the emulator's checks, sorted.
 func Checks() []string { return slices.Sorted(maps.Keys(checks)) }
+
+// Expand returns names of checks; "all" alone stands for all of them.
+func Expand(names []string) []string {
+	if slices.Equal(names, []string{"all"}) {
+		return Checks()
+	}
+	return names
+}
 
 // ParseSettings reads Settings as JSON.
 func ParseSettings(text string) (Settings, error) {
@@ -138,18 +149,10 @@ func (s *Settings) waivers() ([]emu.Waiver, error) {
 // waiverRefresher returns a function that returns the waivers if the cache has new files since its
 // last call.
 func (s *Settings) waiverRefresher() func() []emu.Waiver {
-	files := func() (n int) {
-		_ = filepath.WalkDir(s.KernelCache, func(_ string, d fs.DirEntry, err error) error {
-			if err == nil && filepath.Ext(d.Name()) == ".elf" {
-				n++
-			}
-			return nil // what is gone, or not ours to read, doesn't count
-		})
-		return n
-	}
-	known := files()
+	of := kernelFiles{}
+	known := of.count(s.KernelCache)
 	return func() []emu.Waiver {
-		n := files()
+		n := of.count(s.KernelCache)
 		if n == known {
 			return nil
 		}
@@ -160,6 +163,41 @@ func (s *Settings) waiverRefresher() func() []emu.Waiver {
 		}
 		return w
 	}
+}
+
+// kernelFiles are the counts of files in folders of a kernel cache that have a kernel's name.
+type kernelFiles map[string]struct {
+	changed time.Time
+	files   int
+}
+
+// compiling is for how long a compiler may still write into a folder that a kernel's has got.
+const compiling = 5 * time.Minute
+
+// count returns how many compiled files are in a folder. A kernel's folder, which gets one for each
+// form of the kernel, isn't read again long after it has changed.
+func (k kernelFiles) count(dir string) (n int) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil: // gone, or not ours to read
+		case filepath.Ext(d.Name()) == ".elf":
+			n++
+		case d.IsDir() && path != dir && filepath.Base(filepath.Dir(path)) == "kernels":
+			info, err := d.Info()
+			if err != nil {
+				return nil
+			}
+			is := k[path]
+			if !is.changed.Equal(info.ModTime()) || time.Since(is.changed) < compiling {
+				is.changed, is.files = info.ModTime(), k.count(path)
+				k[path] = is
+			}
+			n += is.files
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return n
 }
 
 // harvesting returns a simulated chip's missing tiles. TT-NN assumes only two of the Ethernet tiles

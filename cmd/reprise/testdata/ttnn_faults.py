@@ -14,13 +14,13 @@ BEGIN = """
     word* data = reinterpret_cast<word*>(l1);
 """
 
-device = ttnn.open_device(device_id=0)
+device = ttnn.open_device(device_id=0, trace_region_size=1 << 20)
 x, y = (ttnn.Tensor([i] * 32, [1, 1, 1, 32], ttnn.uint32, ttnn.ROW_MAJOR_LAYOUT).to(device) for i in (1, 2))
 one = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(0, 0))})
 two = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(1, 0))})
 
 
-def run(body, right="", cores=one, other="", semaphores=0, arguments=()):
+def run(body, right="", cores=one, other="", semaphores=0, arguments=(), wait=True):
     """Runs a kernel whose statement RIGHT is there only if it is put right, and another one on the second core."""
     kernels = []
     for i, (text, config) in enumerate([(body, ttnn.ReaderConfigDescriptor()), (other, ttnn.WriterConfigDescriptor())]):
@@ -35,7 +35,8 @@ def run(body, right="", cores=one, other="", semaphores=0, arguments=()):
     cb = ttnn.CBDescriptor(total_size=256, core_ranges=cores, format_descriptors=[ttnn.CBFormatDescriptor(buffer_index=0, data_format=ttnn.uint32, page_size=128)])
     sems = [ttnn.SemaphoreDescriptor(id=i, core_type=ttnn.CoreType.WORKER, core_ranges=cores, initial_value=0) for i in range(semaphores)]
     ttnn.generic_op([x, y], ttnn.ProgramDescriptor(kernels=kernels, semaphores=sems, cbs=[cb]))
-    ttnn.synchronize_device(device)
+    if wait:
+        ttnn.synchronize_device(device)
 
 
 def read_barrier():
@@ -111,9 +112,22 @@ def misaligned():
     run("noc_async_read(source.get_noc_addr(0), l1 + RIGHT 4, 64); noc_async_read_barrier();", "60 +")
 
 
+def in_trace():
+    """The fault depends on data that come after the capture."""
+    body = """noc_async_read_page(0, source, l1); noc_async_read_barrier();
+        if (data[0] == 9) { noc_async_read_page(0, source, l1); RIGHT data[1] += 1; noc_async_read_barrier(); }"""
+    run(body, "noc_async_read_barrier();")
+    trace = ttnn.begin_trace_capture(device, cq_id=0)
+    run(body, "noc_async_read_barrier();", wait=False)
+    ttnn.end_trace_capture(device, trace, cq_id=0)
+    ttnn.add(y, y)
+    ttnn.copy_host_to_device_tensor(ttnn.Tensor([9] * 32, [1, 1, 1, 32], ttnn.uint32, ttnn.ROW_MAJOR_LAYOUT), x)
+    ttnn.execute_trace(device, trace, cq_id=0, blocking=True)
+
+
 faults = [
     read_barrier, source_reused, write_at_end, read_at_end, atomic_at_end, store_sent, page_taken, never_written, signal_lost, signal_overtakes, deep_stack,
-    misaligned]
+    in_trace, misaligned]
 for fault in faults:
     if not set(sys.argv[1:]) - {"fixed"} or fault.__name__ in sys.argv:
         fault()

@@ -1,7 +1,8 @@
 """Lets the simulator library ask where the program is, and notes which tensors a TT-NN program has when it first replays a trace, for reprise ttnn record.
 
 Python imports this module before the program, which stays as it is. The variable REPRISE_STACKS then has the process and a descriptor
-of a file, to which signal 41 of a process writes the stacks of its threads. Each line of the file that REPRISE_TENSORS names is the number of a
+of a file, to which signal 41 of a process writes the stacks of its threads, and REPRISE_OPERATIONS one with the operations that were
+called, if it was set. Each line of the file that REPRISE_TENSORS names is the number of a
 replay and the tensors on the device that the program's variables hold then, or that its newest graph capture has: names, addresses,
 shapes, types and layouts.
 """
@@ -21,7 +22,10 @@ TILES = {"BFLOAT8_B": 1088, "BFLOAT4_B": 576}  # bytes of a tile in other format
 
 
 class Finder:
-    """Wraps execute_trace once the program imports ttnn."""
+    """Calls functions with ttnn once the program imports it."""
+
+    def __init__(self, functions):
+        self.functions = functions
 
     def find_spec(self, name, path=None, target=None):
         if name != "ttnn":
@@ -32,7 +36,8 @@ class Finder:
 
         def exec_module(module):
             run(module)
-            watch(module)
+            for f in self.functions:
+                f(module)
 
         spec.loader.exec_module = exec_module
         return spec
@@ -168,11 +173,37 @@ def describe(tensor):
     }
 
 
+def note_operations(ttnn, file):
+    """Writes a line for each call of an operation: tt-metal's next number for a program, and what was called where."""
+    number = getattr(ttnn._ttnn, "get_device_operation_id", None)
+    operation = getattr(ttnn.decorators, "FastOperation", None)
+    if number is None or operation is None:
+        return
+    call = operation.__call__
+
+    def noted(self, *args, **kwargs):
+        caller = sys._getframe(1)
+        while "/site-packages/" in caller.f_code.co_filename and caller.f_back:
+            caller = caller.f_back
+        line = f"{number()} {self.python_fully_qualified_name} {caller.f_lineno} {caller.f_code.co_name} {caller.f_code.co_filename}\n"
+        os.write(file, line.encode())
+        return call(self, *args, **kwargs)
+
+    operation.__call__ = noted
+
+
 stacks = os.memfd_create("stacks")
 faulthandler.register(41, stacks, all_threads=True)
 os.environ["REPRISE_STACKS"] = f"{os.getpid()} {stacks}"
+noted = []
+if "REPRISE_OPERATIONS" in os.environ:
+    operations = os.memfd_create("operations")
+    os.environ["REPRISE_OPERATIONS"] = f"{os.getpid()} {operations}"
+    noted.append(lambda ttnn: note_operations(ttnn, operations))
 if "REPRISE_TENSORS" in os.environ:
-    sys.meta_path.insert(0, Finder())
+    noted.append(watch)
+if noted:
+    sys.meta_path.insert(0, Finder(noted))
 
 # Another module of this name, which this one hides.
 here = os.path.dirname(os.path.abspath(__file__))

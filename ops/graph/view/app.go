@@ -16,11 +16,12 @@ import (
 //go:embed app
 var app embed.FS
 
-var scripts = []string{"common.js", "lists.js", "plots.js", "memory.js", "cores.js", "flow.js", "route.js"}
+var scripts = []string{"common.js", "lists.js", "plots.js", "memory.js", "cores.js", "flow.js", "findings.js", "route.js"}
 
-// HTML writes a report under a name as one self-contained HTML file.
-func HTML(w io.Writer, name string, r *graph.Report) error {
-	page, err := appPage(name, r)
+// HTML writes a report under a name as one self-contained HTML file, with a page of findings if
+// there are any, as in [New].
+func HTML(w io.Writer, name string, r *graph.Report, findings json.RawMessage) error {
+	page, err := appPage(name, r, findings)
 	if err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
@@ -30,8 +31,10 @@ func HTML(w io.Writer, name string, r *graph.Report) error {
 
 // appPage returns the page. json.Marshal escapes <, > and &, so no text of a report ends the script
 // with its JSON.
-func appPage(name string, r *graph.Report) ([]byte, error) {
-	doc, err := json.Marshal(newModel(name, r))
+func appPage(name string, r *graph.Report, findings json.RawMessage) ([]byte, error) {
+	m := newModel(name, r)
+	m.Findings = findings
+	doc, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func captured(t *testing.T, layers int) *graph.Report {
 }
 
 func TestClickThroughACapture(t *testing.T) {
-	b := openReport(t, captured(t, 24))
+	b := openReport(t, captured(t, 24), nil)
 	rows := "document.querySelectorAll('#main tbody tr').length"
 	b.wait("document.querySelector('#ops')")
 	b.is(rows, "408") // seventeen in each block
@@ -167,7 +167,7 @@ func TestClickThroughLoopsAndTraces(t *testing.T) {
 	r, err := c.End()
 	e.must(err)
 	e.must(errors.Join(outer.Release(e.ctx), inner.Release(e.ctx), state.Release()))
-	b := openReport(t, r)
+	b := openReport(t, r, nil)
 	b.wait("document.querySelector('#ops')")
 	b.is("[...document.querySelectorAll('#ops tbody td:nth-child(2)')].map(e => e.textContent).join(', ')",
 		"⟳ loop of 5, ttnn::add, ⟳ while state[4] == 1, at most 9, ttnn::add, ⟳ if state[4] == 1, ⟳ then, ttnn::add, ⟳ otherwise, ⟳ call inner")
@@ -414,12 +414,12 @@ func openTab(t *testing.T, url string) *tab {
 	return b
 }
 
-func openReport(t *testing.T, r *graph.Report) *tab {
+func openReport(t *testing.T, r *graph.Report, findings json.RawMessage) *tab {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.html")
 	f, err := os.Create(file)
 	devtest.Must(t, err)
-	devtest.Must(t, HTML(f, "report.json", r))
+	devtest.Must(t, HTML(f, "report.json", r, findings))
 	devtest.Must(t, f.Close())
 	return openTab(t, "file://"+file)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func TestClickThroughAReport(t *testing.T) {
-	b := openReport(t, transformer(t, 24))
+	b := openReport(t, transformer(t, 24), nil)
 	rows := "document.querySelectorAll('#main tbody tr').length"
 
 	// Operations: 24 layers of nine, 23 that nothing takes, an embedding, the last product and the
@@ -177,7 +177,7 @@ func TestClickThroughAReport(t *testing.T) {
 
 func TestClickShowsWhatLiesInBuffers(t *testing.T) {
 	r := read(t, "tt-metal/sharded_add_in_place.json")
-	b := openReport(t, r)
+	b := openReport(t, r, nil)
 	b.is("document.querySelector('.tile b').textContent", "96 KiB")
 	b.is("document.getElementById('twice').textContent", "96 KiB of it are circular buffers in buffers, counted twice")
 	b.shot("in-place-ops")
@@ -199,7 +199,7 @@ func TestClickThroughTheDemo(t *testing.T) {
 	defer f.Close()
 	r, err := graph.Decode(f, graph.Limits{})
 	devtest.Must(t, err)
-	b := openReport(t, r)
+	b := openReport(t, r, nil)
 	b.is("[...document.querySelectorAll('#ops th')].map(h => h.textContent).includes('on the device')", "true")
 	b.is("[...document.querySelectorAll('#ops tbody tr td:nth-child(6)')].filter(c => / (µs|ms)$/.test(c.textContent)).length > 3", "true")
 	b.is("document.getElementById('chip')", "<nil>")
@@ -230,7 +230,7 @@ func TestClickThroughAMesh(t *testing.T) {
 	}
 	r.End()
 	p := finish(t, r)
-	b := openReport(t, p)
+	b := openReport(t, p, nil)
 	choose := func(chip string) {
 		b.eval("(() => { const s = document.getElementById('chip'); s.value = " + quoted(chip) + "; s.dispatchEvent(new Event('change')); })()")
 	}
@@ -246,4 +246,27 @@ func TestClickThroughAMesh(t *testing.T) {
 	b.wait("document.querySelectorAll('.uplot canvas').length === 3")
 	b.is("document.getElementById('chip').value", "1")
 	b.shot("mesh-memory")
+}
+
+func TestFindings(t *testing.T) {
+	b := openReport(t, read(t, "sample.json"), json.RawMessage(`[
+		{"check": "races", "text": "a < b", "count": 3, "at": {"by": "BRISC of core (0,0)", "address": 64, "frames": [
+			{"pc": 16, "module": "reader", "function": "kernel_main", "file": "reader.cpp", "line": 7}]},
+		"other": {"by": "NCRISC of core (0,0)", "address": 64},
+		"operation": {"name": "ttnn.add", "call": {"file": "script.py", "line": 5, "function": "main"}},
+		"calls": [{"file": "script.py", "line": 9, "function": "main"}]},
+		{"check": "stack", "text": "deep", "count": 1, "at": {"by": "TRISC0 of core (1,0)", "address": 8}}]`))
+	b.eval("[...document.querySelectorAll('#nav a')].find(a => a.textContent === 'findings').click()")
+	b.wait("document.querySelectorAll('#findings tbody tr').length === 2")
+	b.is("document.querySelector('#findings tbody tr').innerText.split('\\t').join('|')",
+		"1|races|BRISC of core (0,0)|reader|NCRISC of core (0,0)|ttnn.add|3|a < b")
+	b.shot("app-findings")
+	b.click("#findings a")
+	b.wait("document.body.dataset.page === 'finding'")
+	b.is("document.querySelector('.stack').textContent", "kernel_main at reader.cpp:7, pc 0x10 in reader")
+	b.is("document.getElementById('operation').textContent", "ttnn.add, called at script.py:5 in main")
+	b.eval("[...document.querySelectorAll('#main a')].find(a => a.textContent === 'ttnn::add').click()")
+	b.wait("document.body.dataset.page === 'op'")
+	b.visit("#/finding/1")
+	b.is("document.querySelectorAll('h3').length", "1")
 }

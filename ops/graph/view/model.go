@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,6 +32,8 @@ type model struct {
 	Sources  []source    `json:"sources"` // by op.Source
 	Chips    []chip      `json:"chips"`   // by identifier, at least one
 	Meta     [][2]string `json:"meta"`
+
+	Findings json.RawMessage `json:"findings,omitempty"`
 }
 
 type device struct {

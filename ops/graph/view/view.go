@@ -5,6 +5,7 @@ package view
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,9 +14,10 @@ import (
 )
 
 // New returns a handler that shows a report under a name: the page at /, the report as
-// /report.json, and a picture of all its nodes as /graph.svg.
-func New(name string, r *graph.Report) (http.Handler, error) {
-	page, err := appPage(name, r)
+// /report.json, and a picture of all its nodes as /graph.svg. Findings are a JSON file that
+// reprise ttnn run --check --report wrote of the same program, or nil.
+func New(name string, r *graph.Report, findings json.RawMessage) (http.Handler, error) {
+	page, err := appPage(name, r, findings)
 	if err != nil {
 		return nil, fmt.Errorf("view: %w", err)
 	}

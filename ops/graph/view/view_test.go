@@ -27,7 +27,7 @@ func get(t testing.TB, h http.Handler, path string) (int, string) {
 
 func handler(t testing.TB, r *graph.Report) http.Handler {
 	t.Helper()
-	h, err := New("report.json", r)
+	h, err := New("report.json", r, nil)
 	devtest.Must(t, err)
 	return h
 }
@@ -247,7 +247,7 @@ func TestHTMLOfCaptures(t *testing.T) {
 	} {
 		r := read(t, "tt-metal/"+name+".json")
 		var page bytes.Buffer
-		devtest.Must(t, HTML(&page, name, r))
+		devtest.Must(t, HTML(&page, name, r, nil))
 		if regexp.MustCompile(`(?i)(\bsrc|href)="(https?:)?//|@import|sourceMappingURL`).Match(page.Bytes()) {
 			t.Errorf("%s: the page needs something from elsewhere", name)
 		}
@@ -305,7 +305,7 @@ func TestReportIsNoMarkup(t *testing.T) {
 	r.End()
 	p := finish(t, r)
 	var page bytes.Buffer
-	devtest.Must(t, HTML(&page, bad, p))
+	devtest.Must(t, HTML(&page, bad, p, nil))
 	if n := strings.Count(page.String(), "<script"); n != 4 {
 		t.Errorf("%d scripts, want the report and three", n)
 	}

@@ -20,6 +20,9 @@ static void call_read(read_memory f, uint64_t address, void *p, uint32_t n) { f(
 static void call_write(write_memory f, uint64_t address, const void *p, uint32_t n) { f(address, p, n); }
 
 int python_stacks(void);
+int python_file(const char *variable);
+
+static int python_operations(void) { return python_file("REPRISE_OPERATIONS"); }
 */
 import "C"
 
@@ -92,7 +95,7 @@ func end(err error) {
 		}
 		_, _ = os.Stderr.Write(b) // an error can't be reported
 		if errors.Is(err, libttsim.ErrStopped) {
-			_, _ = os.Stderr.WriteString(pythonStacks())
+			_, _ = os.Stderr.WriteString(pythonFile(C.python_stacks()))
 		}
 		C._exit(1)
 	})
@@ -109,12 +112,12 @@ func machine(function string) *libttsim.Machine {
 
 func newCollector(s libttsim.Settings) *findings.Collector {
 	return &findings.Collector{File: s.Findings, Code: ttnn.Code(s.KernelCache),
-		Calls: func() []findings.Call { return ttnn.Calls(pythonStacks()) }}
+		Calls:     func() []findings.Call { return ttnn.Calls(pythonFile(C.python_stacks())) },
+		Operation: ttnn.Operation(s.Wheel, func() string { return pythonFile(C.python_operations()) })}
 }
 
-// pythonStacks returns what the threads of a Python process execute.
-func pythonStacks() string {
-	fd := C.python_stacks()
+// pythonFile returns what is in a file that Python writes; "" if there is none.
+func pythonFile(fd C.int) string {
 	if fd < 0 {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
@@ -21,7 +22,7 @@ func report(m *libttsim.Machine, err error) []byte {
 	if len(m.Chips()) > 1 {
 		fmt.Fprintf(&b, "chip %d:\n", stopped.Chip)
 	}
-	_ = ttnn.PrintFault(&b, m.Chips()[stopped.Chip], stopped.Fault, compiled(m))
+	_ = view(m, stopped.Chip).PrintFault(&b, stopped.Fault)
 	if address, n, write, ok := m.LastAccess(); ok {
 		verb := "reading"
 		if write {
@@ -32,10 +33,11 @@ func report(m *libttsim.Machine, err error) []byte {
 	return b.Bytes()
 }
 
-// compiled returns TT-NN's kernels; those that can be read.
-func compiled(m *libttsim.Machine) *ttnn.Kernels {
-	known, _ := ttnn.OpenKernels(context.Background(), m.Settings().KernelCache)
-	return known
+// view returns a chip, and of TT-NN's kernels those that can be read.
+func view(m *libttsim.Machine, n int) *ttnn.View {
+	c, s := m.Chips()[n], m.Settings()
+	known, _ := ttnn.OpenKernels(context.Background(), s.KernelCache)
+	return &ttnn.View{Chip: c, Kernels: known, Layout: abi.Of(s.Wheel, c.Topology().Arch())}
 }
 
 func serveReports(m *libttsim.Machine, l *net.UnixListener) {
@@ -50,14 +52,13 @@ func serveReports(m *libttsim.Machine, l *net.UnixListener) {
 }
 
 func printReport(w io.Writer, m *libttsim.Machine) error {
-	known := compiled(m)
-	for i, c := range m.Chips() {
+	for i := range m.Chips() {
 		if len(m.Chips()) > 1 {
 			if _, err := fmt.Fprintf(w, "chip %d\n", i); err != nil {
 				return err
 			}
 		}
-		if err := ttnn.PrintCores(w, c, known); err != nil {
+		if err := view(m, i).PrintCores(w); err != nil {
 			return err
 		}
 	}

@@ -98,12 +98,20 @@ EXPORT void libttsim_clock(uint32_t clocks) {
     sched_yield();
 }
 
-// python_stacks makes Python write what its threads execute to a file (internal/ttnn/observer/sitecustomize.py), and returns its
-// descriptor, or -1 in processes without that.
-int python_stacks(void) {
-  const char *variable = getenv("REPRISE_STACKS");
+// python_file returns the descriptor of a file that Python writes (internal/ttnn/observer/sitecustomize.py), or -1 in processes without
+// that.
+int python_file(const char *variable) {
+  const char *value = getenv(variable);
   int process = 0, fd = -1;
-  if (variable == NULL || sscanf(variable, "%d %d", &process, &fd) != 2 || process != getpid() || ftruncate(fd, 0) != 0)
+  if (value == NULL || sscanf(value, "%d %d", &process, &fd) != 2 || process != getpid())
+    return -1;
+  return fd;
+}
+
+// python_stacks makes Python write what its threads execute to its file.
+int python_stacks(void) {
+  int fd = python_file("REPRISE_STACKS");
+  if (fd < 0 || ftruncate(fd, 0) != 0)
     return -1;
   lseek(fd, 0, SEEK_SET);
   raise(41);

@@ -3,6 +3,7 @@ package graphs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/internal/findings"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/ops/graph/view"
 	"github.com/reprise-tt/reprise/ops/graph/visualizer"
@@ -266,13 +268,34 @@ func (c *graphImportCmd) Run(ctx context.Context, s cli.Streams) error {
 
 type graphHTMLCmd struct {
 	describedArg
+	foundArg
 	picture
 }
 
 func (c *graphHTMLCmd) Run(ctx context.Context, s cli.Streams) error {
+	found, err := c.found()
+	if err != nil {
+		return err
+	}
 	return with(s, c.read, func(r *graph.Report) error {
-		return c.save(ctx, s, func(w io.Writer) error { return view.HTML(w, filepath.Base(c.Report), r) })
+		return c.save(ctx, s, func(w io.Writer) error { return view.HTML(w, filepath.Base(c.Report), r, found) })
 	})
+}
+
+type foundArg struct {
+	Findings string `placeholder:"FILE" type:"existingfile"`
+}
+
+// found reads what checks found of the same program, nil if no file is named.
+func (c *foundArg) found() (json.RawMessage, error) {
+	if c.Findings == "" {
+		return nil, nil
+	}
+	list, err := findings.Read(c.Findings)
+	if err != nil {
+		return nil, cli.Wrong("--findings", c.Findings, err.Error(), "name a file of reprise ttnn run --report F.json").By(err)
+	}
+	return json.Marshal(list)
 }
 
 type graphPerfCmd struct {
@@ -310,6 +333,7 @@ func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 
 type graphServeCmd struct {
 	describedArg
+	foundArg
 	Listen string `default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
 }
 
@@ -318,7 +342,11 @@ func (c *graphServeCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	h, err := view.New(filepath.Base(c.Report), r)
+	found, err := c.found()
+	if err != nil {
+		return err
+	}
+	h, err := view.New(filepath.Base(c.Report), r, found)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ const (
 
 type benchTTNNCmd struct {
 	sims.TtnnTools
-	Against []string `placeholder:"LIBTTSIM"`
+	Against []string `placeholder:"LIBTTSIM" xor:"other"`
+	Check   []string `placeholder:"NAME" xor:"other"`
 	Chip    string   `placeholder:"ARCH"`
 	Rounds  int      `default:"3"`
 	Host    bool
@@ -50,8 +51,8 @@ func (c *benchTTNNCmd) Validate() error {
 	if !slices.Contains([]string{"", chip.Wormhole.String(), chip.Blackhole.String(), both}, c.Chip) {
 		return cli.Wrong("--chip", c.Chip, "there is no such chip", "use wormhole, blackhole or both")
 	}
-	if c.Host && (len(c.Against)+len(c.Patterns) > 0 || c.Chip == both) {
-		return cli.Wrong("--host", "", "it is of one trace on one emulated chip", "leave --against and programs out")
+	if c.Host && (len(c.Against)+len(c.Check)+len(c.Patterns) > 0 || c.Chip == both) {
+		return cli.Wrong("--host", "", "it is of one trace on one emulated chip", "leave --against, --check and programs out")
 	}
 	return nil
 }
@@ -88,6 +89,10 @@ func (c *benchTTNNCmd) Run(ctx context.Context, s cli.Streams) error {
 		if library := simulators[arch]; library != "" {
 			other := *emulator
 			other.run.Library = library
+			timers = append(timers, &other)
+		} else if len(c.Check) > 0 {
+			other := *emulator
+			other.run.Settings.Checks, other.run.Settings.Findings = libttsim.Expand(c.Check), filepath.Join(dir, "findings.json")
 			timers = append(timers, &other)
 		}
 		one, err := c.timeChip(ctx, s, arch, timers)
@@ -148,10 +153,14 @@ func (c *benchTTNNCmd) timeChip(ctx context.Context, s cli.Streams, arch chip.Ar
 		return nil, err
 	}
 	status := s.Status()
+	with := "ttsim"
+	if len(c.Check) > 0 {
+		with = "with " + strings.Join(c.Check, ", ")
+	}
 	for round := range c.Rounds {
 		for i, t := range timers {
 			t.progress = func(name string) {
-				status(fmt.Sprintf("%v, round %d of %d, %s: %s", arch, round+1, c.Rounds, []string{"reprise", "ttsim"}[i], name))
+				status(fmt.Sprintf("%v, round %d of %d, %s: %s", arch, round+1, c.Rounds, []string{"reprise", with}[i], name))
 			}
 			if err := t.round(ctx, names); err != nil {
 				return nil, err
@@ -160,7 +169,7 @@ func (c *benchTTNNCmd) timeChip(ctx context.Context, s cli.Streams, arch chip.Ar
 	}
 	out := &bench.TimedChip{Name: arch.String(), Programs: names, Reprise: timers[0].times}
 	if len(timers) > 1 {
-		out.TTSim = timers[1].times
+		out.Other, out.With = timers[1].times, with
 	}
 	return out, nil
 }

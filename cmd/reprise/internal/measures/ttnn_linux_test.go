@@ -56,11 +56,12 @@ func TestBenchTTNNTimes(t *testing.T) {
 	want := &bench.TimedChip{Name: "wormhole", Programs: []string{"a/first", "b/second", "b/third", "c/fourth"},
 		Reprise: map[string]bench.Times{"a/first": times(2, 0.25), "b/second": times(2, 0.25),
 			"b/third": {Refused: "RuntimeError: no memory"}, "c/fourth": skipped},
-		TTSim: map[string]bench.Times{"a/first": times(2, 0.25), "b/second": {Refused: "ERROR: UnimplementedFunctionality: x"},
+		With: "ttsim",
+		Other: map[string]bench.Times{"a/first": times(2, 0.25), "b/second": {Refused: "ERROR: UnimplementedFunctionality: x"},
 			"b/third": times(2, 0.25), "c/fourth": skipped},
 	}
 	delete(got.Reprise, bench.OpenDevice) // once for each process
-	delete(got.TTSim, bench.OpenDevice)
+	delete(got.Other, bench.OpenDevice)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -89,10 +88,7 @@ func (c *ttnnRunCmd) Validate() error {
 }
 
 func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
-	if slices.Equal(c.Check, []string{"all"}) {
-		c.Check = libttsim.Checks()
-	}
-	s := libttsim.Settings{Machine: c.Machine, Seed: c.Seed, Checks: c.Check, KernelCache: ttnn.KernelCache(os.Getenv)}
+	s := libttsim.Settings{Machine: c.Machine, Seed: c.Seed, Checks: libttsim.Expand(c.Check), KernelCache: ttnn.KernelCache(os.Getenv)}
 	s.Record, s.Schedule = c.record, c.Schedule
 	if c.Serve != "" {
 		path, err := filepath.Abs(c.Serve)
