@@ -42,10 +42,8 @@ type Run struct {
 
 	// Keep, if not nil, reports whether accesses at a program counter may be held.
 	Keep func(core chip.Processor, pc uint32, read func(addr uint32, b []byte) bool) bool
-	// Release and Read are of the chip. Release lets go what Waits has held, by the token that was
-	// given for it; Read reads memory as a processor sees it.
-	Release func(token any)
-	Read    func(tile chip.XY, core chip.Processor, addr uint32, b []byte) bool
+	// Read is the chip's: it reads memory as a processor sees it.
+	Read func(tile chip.XY, core chip.Processor, addr uint32, b []byte) bool
 }
 
 type place struct {
@@ -61,7 +59,7 @@ type conflict struct {
 type hold struct {
 	Hold
 	hit, met bool
-	token    any
+	held     Held
 }
 
 // NewRun returns a run under a schedule.
@@ -119,18 +117,21 @@ func (r *Run) Result() Result {
 // Stuck lets all go that is held: nothing else can run. It reports whether there was any.
 func (r *Run) Stuck() (any bool) {
 	for _, h := range r.holds {
-		if h.token != nil {
+		if h.held != nil {
 			r.res.Infeasible, any = true, true
-			h.release(r)
+			h.release()
 		}
 	}
 	return any
 }
 
-func (h *hold) release(r *Run) {
-	token := h.token
-	h.token = nil
-	r.Release(token)
+// Held is what waits: LetGo makes the access possible again.
+type Held interface{ LetGo() }
+
+func (h *hold) release() {
+	held := h.held
+	h.held = nil
+	held.LetGo()
 }
 
 // clock is a vector clock by threads' components, immutable once shared.
@@ -168,7 +169,8 @@ type Thread struct {
 	component int
 	time      uint32
 	known     clock
-	count     *int // of a path's requests
+	count     *int       // of a path's requests
+	queue     []*Request // of a path: the first is held, and so all
 
 	visits [4]visit
 	next   int
@@ -260,9 +262,8 @@ func (r *Run) word(at place) *word {
 	return w
 }
 
-// Waits reports whether the processor's next access, to a word, is held. The token is then given to
-// Release.
-func (t *Thread) Waits(where chip.XY, addr uint32, token any) bool {
+// Waits reports whether the processor's next access, to a word, is held.
+func (t *Thread) Waits(where chip.XY, addr uint32, held Held) bool {
 	r := t.run
 	for _, h := range r.holds {
 		if !h.hit && h.At.Round == r.round && h.At.Agent == t.Agent && h.At.Where == where && h.At.Addr == addr {
@@ -270,7 +271,7 @@ func (t *Thread) Waits(where chip.XY, addr uint32, token any) bool {
 			if w := r.words[place{where, addr}]; w != nil {
 				n = *w.count(t)
 			}
-			if h.At.Nth == n+1 && h.hold(token) {
+			if h.At.Nth == n+1 && h.hold(held) {
 				return true
 			}
 		}
@@ -278,10 +279,10 @@ func (t *Thread) Waits(where chip.XY, addr uint32, token any) bool {
 	return false
 }
 
-func (h *hold) hold(token any) bool {
+func (h *hold) hold(held Held) bool {
 	h.hit = true
 	if !h.met {
-		h.token = token
+		h.held = held
 	}
 	return !h.met
 }
@@ -321,8 +322,8 @@ func (r *Run) happened(p Point) {
 	for _, h := range r.holds {
 		if !h.met && h.Until.is(&p) {
 			h.met = true
-			if h.token != nil {
-				h.release(r)
+			if h.held != nil {
+				h.release()
 			}
 		}
 	}
@@ -432,6 +433,7 @@ func (t *Thread) Hear(where chip.XY, addr uint32) {
 
 // Request is a processor's request to a NoC.
 type Request struct {
+	held Held
 	path *Thread
 	pc   uint32
 	nth  int
@@ -463,15 +465,34 @@ func (t *Thread) Request(path any, name func() string, pc uint32) *Request {
 	return &Request{path: p, pc: pc, nth: *p.count}
 }
 
-// Waits reports whether the request's effect is held.
-func (q *Request) Waits(token any) bool {
+// Waits reports whether the request's effect is held, or that of an earlier one on its path.
+func (q *Request) Waits(held Held) bool {
+	q.held = held
+	if p := q.path; len(p.queue) > 0 || q.waits() {
+		p.queue = append(p.queue, q)
+		return true
+	}
+	return false
+}
+
+func (q *Request) waits() bool {
 	r := q.path.run
 	for _, h := range r.holds {
-		if !h.hit && h.At.Round == r.round && h.At.Nth == q.nth && h.At.Agent == q.path.Agent && h.hold(token) {
+		if !h.hit && h.At.Round == r.round && h.At.Nth == q.nth && h.At.Agent == q.path.Agent && h.hold(q) {
 			return true
 		}
 	}
 	return false
+}
+
+// LetGo lets the path's requests go until one that is held itself.
+func (q *Request) LetGo() {
+	p := q.path
+	for first := true; len(p.queue) > 0 && (first || !p.queue[0].waits()); first = false {
+		next := p.queue[0]
+		p.queue = p.queue[1:]
+		next.held.LetGo()
+	}
 }
 
 // Access records that the request takes effect on a word, before that. value is the word's.

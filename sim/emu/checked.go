@@ -166,23 +166,12 @@ func (c *core) waits(o rv32.Inst, addr uint32, inL1 bool) bool {
 	return false
 }
 
-// streamWord is the word that an access to a register of a stream uses, and its value.
-func (t *tile) streamWord(off uint32) (word, value uint32, ok bool) {
-	if n := off / 0x1000; n < uint32(len(t.streams)) {
-		s, r := &t.streams[n], streamRegister(t.chip.arch, off&0xFFF)
-		switch r {
-		case streamBufStart:
-			value = s.bufStart
-		case streamBufSize:
-			value = s.bufSize
-		case streamUpdate, streamAvailable:
-			r, value = streamAvailable, s.available
-		default:
-			return 0, 0, false
-		}
-		return streamBase + off&^0xFFF + uint32(r), value, true
+// LetGo lets a processor go that a Schedule holds.
+func (c *core) LetGo() {
+	if c.state == held {
+		c.state = runnable
+		c.tile.chip.enqueue(c)
 	}
-	return 0, 0, false
 }
 
 func (c *core) checkFetch() bool {

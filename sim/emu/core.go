@@ -21,7 +21,8 @@ const (
 )
 
 func (s coreState) String() string {
-	return [...]string{"in reset", "runnable", "parked", "blocked", "paused by a debugger", "lost: the host has overwritten its code", "held by a schedule"}[s]
+	return [...]string{"in reset", "runnable", "parked", "blocked", "paused by a debugger", "lost: the host has overwritten its code",
+		"held by a schedule"}[s]
 }
 
 // maxWatch is how many lines a waiting loop may read; with more it is never parked.

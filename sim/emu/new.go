@@ -88,7 +88,7 @@ func newChip(cfg Config) (*Chip, error) {
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.view = pausedChip{c}
 	if cfg.Schedule != nil {
-		cfg.Schedule.Release, cfg.Schedule.Read = c.letGo, c.readCore
+		cfg.Schedule.Read = c.readCore
 	}
 	c.powerUp()
 	return c, nil
@@ -138,7 +138,6 @@ func (c *Chip) Reset() error {
 	c.inbox.empty()
 	c.boxes = nil
 	clear(c.order)
-	clear(c.holding)
 	c.tiles, c.eths, c.drams, c.pcie, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers, attend: was.attend}, 0
 	c.powerUp()
 	c.fault = nil

@@ -235,6 +235,25 @@ func (t *tile) streamAt(o origin, off uint32) *stream {
 	return nil
 }
 
+// streamWord is the word that an access to a register of a stream uses, and its value.
+func (t *tile) streamWord(off uint32) (word, value uint32, ok bool) {
+	if n := off / 0x1000; n < uint32(len(t.streams)) {
+		s, r := &t.streams[n], streamRegister(t.chip.arch, off&0xFFF)
+		switch r {
+		case streamBufStart:
+			value = s.bufStart
+		case streamBufSize:
+			value = s.bufSize
+		case streamUpdate, streamAvailable:
+			r, value = streamAvailable, s.available
+		default:
+			return 0, 0, false
+		}
+		return streamBase + off&^0xFFF + uint32(r), value, true
+	}
+	return 0, 0, false
+}
+
 func (t *tile) streamLoad(o origin, off uint32) (uint32, slowResult) {
 	s := t.streamAt(o, off)
 	if s == nil {

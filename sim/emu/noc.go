@@ -78,7 +78,6 @@ type request struct {
 	away    bool               // a copy waits for another card's answer
 	flight  *check.Flight      // with RefuseRaces
 	step    *schedules.Request // with a Schedule
-	behind  []*request         // held with this one, on its path
 	pc      uint32             // in a window: of its start
 }
 
@@ -130,8 +129,8 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 	}
 	q.accept()
 	q.leave()
-	if o.core != nil && o.core.thread != nil {
-		return q.scheduled()
+	if t, pc := o.thread(); t != nil {
+		return q.scheduled(t, pc)
 	}
 	if t.outbox != nil {
 		if !t.outbox.post(q) {
@@ -145,22 +144,16 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 }
 
 // scheduled ends a request's start unless its Schedule holds the request's effect.
-func (q *request) scheduled() slowResult {
-	c := q.tile.chip
+func (q *request) scheduled(by *schedules.Thread, pc uint32) slowResult {
 	var path any
 	if q.ordered {
 		path = q.path()
 	}
-	q.behind = nil
-	q.step = q.o.core.thread.Request(path, func() string { return q.pathName() }, q.o.core.pc)
+	q.step = by.Request(path, q.pathName, pc)
 	if !q.drain() {
 		return slowHalt
 	}
-	if first := c.holding[q.path()]; q.ordered && first != nil {
-		first.behind = append(first.behind, q)
-		return slowDone
-	}
-	if q.waits() {
+	if q.step.Waits(q) {
 		return slowDone
 	}
 	if !q.finish() {
@@ -184,32 +177,11 @@ func (q *request) pathName() string {
 	return text + fmt.Sprintf(" to %v", q.to.xy)
 }
 
-func (q *request) waits() bool {
-	if !q.step.Waits(q) {
-		return false
-	}
-	if q.ordered {
-		q.tile.chip.holding[q.path()] = q
-	}
-	return true
-}
-
-// letGo makes a held request take effect when no processor executes an instruction.
-func (q *request) letGo() {
+// LetGo makes a held request take effect when no processor executes an instruction.
+func (q *request) LetGo() {
 	c := q.tile.chip
-	if q.ordered {
-		delete(c.holding, q.path())
-	}
 	c.schedule(c.clock, q, stepArrive)
 	c.schedule(c.clock, q, stepRespond)
-	for i, next := range q.behind {
-		if next.waits() {
-			next.behind = q.behind[i+1:]
-			break
-		}
-		c.schedule(c.clock, next, stepArrive)
-		c.schedule(c.clock, next, stepRespond)
-	}
 }
 
 // touches tells a Schedule that the request is about to use n bytes of a tile.

@@ -61,7 +61,6 @@ type sched struct {
 	rng     splitmix
 	events  []event
 	order   map[orderKey]uint64
-	holding map[orderKey]*request // by a Schedule, the first of a path
 
 	waitingEngines []*engines // with work
 	turns          int        // of cores, since engines ran

@@ -18,7 +18,7 @@ func (s *sched) init(c *Chip) {
 	s.kick = make(chan struct{}, 1)
 	s.done = make(chan struct{})
 	s.reseed()
-	s.order, s.holding = map[orderKey]uint64{}, map[orderKey]*request{}
+	s.order = map[orderKey]uint64{}
 	s.tok <- struct{}{}
 	s.idle.on = c.cfg.EasesIdle
 	if c.cfg.Synchronous {
@@ -94,19 +94,6 @@ func (s *sched) beginRound() {
 // letAllGo lets go what a Schedule holds, since nothing else can run. It reports whether there was
 // anything.
 func (c *Chip) letAllGo() bool { return c.cfg.Schedule != nil && c.cfg.Schedule.Stuck() }
-
-// letGo lets a processor or a request go that a Schedule has held.
-func (c *Chip) letGo(token any) {
-	switch x := token.(type) {
-	case *core:
-		if x.state == held {
-			x.state = runnable
-			c.enqueue(x)
-		}
-	case *request:
-		x.letGo()
-	}
-}
 
 func (s *sched) loop() {
 	defer close(s.done)
