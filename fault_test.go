@@ -111,6 +111,30 @@ func TestFaultNamesTheKernel(t *testing.T) {
 	})
 }
 
+// With sim.Findings the program goes on, and its kernels are known afterwards.
+func TestFindingNamesTheKernel(t *testing.T) {
+	for _, card := range []func(...sim.Option) *sim.Card{sim.Wormhole, sim.Blackhole} {
+		var found []error
+		b := open(t, card(sim.Strict(1), sim.RunToIdle(), sim.Findings(func(f *emu.Finding) { found = append(found, &f.Refusal) })))
+		word, p := b.word(), &reprise.Program{Name: "racy"}
+		for i, processor := range []chip.Processor{chip.BRISC, chip.NCRISC} {
+			p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprint("store ", i), Processor: processor, Cores: []chip.Range{chip.Single(1, 2)},
+				Image: value(kernels.Prebuilt(b.Dev.Arch(), kernels.Store))(b),
+				Args:  func(chip.Core) []uint32 { return []uint32{word.Addr(), 1, uint32(i) + 1} }, Common: []uint32{0}})
+		}
+		b.Execute(b.Load(p))
+		b.Must(b.Queue.Wait(b.Ctx))
+		if len(found) != 1 {
+			t.Fatalf("findings %v", found)
+		}
+		var k *dispatch.KernelError
+		if err := b.Queue.Blame(found[0]); !errors.As(err, &k) || k.Core != (chip.Core{X: 1, Y: 2}) || k.Program != "racy" ||
+			!strings.HasPrefix(k.Kernel, "store ") || len(k.Frames) == 0 {
+			t.Errorf("%v: %+v", err, k)
+		}
+	}
+}
+
 func TestHangIsToldOnce(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
 	word := b.word()

@@ -413,7 +413,7 @@ type Arg struct {
 }
 
 func (a *Arg) on(c chip.Core) bool {
-	return a.Cores == nil || slices.ContainsFunc(a.Cores, func(r chip.Range) bool { return r.Contains(c) })
+	return a.Cores == nil || c.In(a.Cores)
 }
 
 func (x *Executable) words(args []Arg) ([]int, error) {

@@ -67,6 +67,9 @@ func (q *Queue) Workers() chip.Range {
 	return q.q.Workers()
 }
 
+// Blame adds to the Refusal of an emu.Finding the kernel to blame, as a [*dispatch.KernelError].
+func (q *Queue) Blame(err error) error { return q.q.Blame(err) }
+
 // Device returns the queue's device.
 func (q *Queue) Device() *Device {
 	if m := q.d.missing; m != nil {
@@ -183,21 +186,19 @@ type Event struct {
 }
 
 // EventOption changes how NewEvent makes an event.
-type EventOption func(*eventOptions)
-
-type eventOptions struct{ timed bool }
+type EventOption func(timed *bool)
 
 // Timed makes each recording of an event take the device's time, for [Event.DeviceTime]. Recording
 // fails with dispatch.ErrQueueFirmware on a device opened with [WithQueueFirmware].
-func Timed() EventOption { return func(o *eventOptions) { o.timed = true } }
+func Timed() EventOption { return func(timed *bool) { *timed = true } }
 
 // NewEvent returns an event without a recording. The name is for errors.
 func (d *Device) NewEvent(name string, opts ...EventOption) *Event {
-	var o eventOptions
+	var timed bool
 	for _, opt := range opts {
-		opt(&o)
+		opt(&timed)
 	}
-	return &Event{d: d, e: d.disp.NewEvent(name, o.timed)}
+	return &Event{d: d, e: d.disp.NewEvent(name, timed)}
 }
 
 // Name returns the event's name.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -32,8 +31,9 @@ type SubDevices struct {
 // are taken for the sub-devices' own buffers: those of one don't take room from those of another
 // ([SubDevices.Pool]).
 func (d *Device) NewSubDevices(localL1 int, sets ...[]chip.Range) (*SubDevices, error) {
-	fail := func(err error) (*SubDevices, error) { return nil, d.opError("new sub-devices", err) }
-	if err := d.usable("new sub-devices"); err != nil {
+	const op = "new sub-devices"
+	fail := func(err error) (*SubDevices, error) { return nil, d.opError(op, err) }
+	if err := d.usable(op); err != nil {
 		return nil, err
 	}
 	disp, err := d.disp.NewSubDevices(sets...)
@@ -76,9 +76,6 @@ func (s *SubDevices) Pool(sub int) *Pool {
 // queues. Calls of other goroutines that put something into a queue meanwhile make it fail. A
 // division with buffers in its pools can't be replaced.
 func (s *SubDevices) Load(ctx context.Context) error {
-	if s.freed.Load() {
-		return s.d.opError("load sub-devices", ErrReleased)
-	}
 	return s.d.loadSubDevices(ctx, "load sub-devices", s)
 }
 
@@ -88,6 +85,13 @@ func (d *Device) ClearSubDevices(ctx context.Context) error {
 }
 
 func (d *Device) loadSubDevices(ctx context.Context, op string, s *SubDevices) error {
+	var disp *dispatch.SubDevices
+	if s != nil {
+		if s.freed.Load() {
+			return d.opError(op, ErrReleased)
+		}
+		disp = s.disp
+	}
 	for _, q := range d.queues {
 		if err := d.admit(ctx, q, op, opQueueWait, ""); err != nil {
 			return err
@@ -99,10 +103,6 @@ func (d *Device) loadSubDevices(ctx context.Context, op string, s *SubDevices) e
 		if err := old.unused(); err != nil {
 			return d.opError(op, err)
 		}
-	}
-	var disp *dispatch.SubDevices
-	if s != nil {
-		disp = s.disp
 	}
 	if err := d.disp.LoadSubDevices(ctx, disp); err != nil {
 		return d.opError(op, err)
@@ -159,7 +159,7 @@ func (p *Pool) inside(c *BufferConfig) error {
 	}
 	for _, r := range c.Sharding.Cores {
 		for core := range r.Cores() {
-			if !slices.ContainsFunc(p.cores, func(o chip.Range) bool { return o.Contains(core) }) {
+			if !core.In(p.cores) {
 				return fmt.Errorf("core %v is not in the sub-device", core)
 			}
 		}

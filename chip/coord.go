@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // XY is a NoC coordinate.
@@ -48,6 +49,11 @@ func (r Range) Empty() bool { return r.End.X < r.Start.X || r.End.Y < r.Start.Y 
 // Contains reports whether c is in the range.
 func (r Range) Contains(c Core) bool {
 	return c.X >= r.Start.X && c.X <= r.End.X && c.Y >= r.Start.Y && c.Y <= r.End.Y
+}
+
+// In reports whether the core is in one of some ranges.
+func (c Core) In(rs []Range) bool {
+	return slices.ContainsFunc(rs, func(r Range) bool { return r.Contains(c) })
 }
 
 // Size returns the number of cores in the range.

@@ -42,6 +42,19 @@ func (w *wait) hangLifeLocked(cause error) error {
 	return q.fail(h)
 }
 
+// Blame adds to an error of an emulated device the kernel to blame, as a [*KernelError], if the
+// queues know it. Of a finding ([emu.Finding]) the error is its Refusal.
+//
+// [emu.Finding]: https://pkg.go.dev/github.com/reprise-tt/reprise/sim/emu#Finding
+func (q *Queue) Blame(err error) error {
+	if q == nil { // of a chip that isn't here
+		return err
+	}
+	q.life.mu.RLock()
+	defer q.life.mu.RUnlock()
+	return postmortem.Blame(err, (&wait{q: q}).kernelAt)
+}
+
 func (d *machine) blameWatch(cause error) error {
 	var f *watch.Failure
 	if errors.As(cause, &f) {

@@ -179,7 +179,7 @@ func (im *Image) CircularAddr(dst []int, p *Program, index int) ([]int, error) {
 		}
 		for _, r := range b.Cores {
 			for c := range r.Cores() {
-				if !slices.ContainsFunc(p.Kernels, func(k Kernel) bool { return len(k.Common) > 0 && rangesContain(k.Cores, c) }) {
+				if !slices.ContainsFunc(p.Kernels, func(k Kernel) bool { return len(k.Common) > 0 && c.In(k.Cores) }) {
 					return dst[:n], p.fail("circular buffer", "buffer %d can't be moved: core %v has no kernel with common arguments", index, c)
 				}
 			}

@@ -175,7 +175,7 @@ func (t *Target) groups(p *Program) []*group {
 		var g group
 		key := make([]byte, 0, 64)
 		uses := func(kind byte, i int, cores []chip.Range) bool {
-			if !rangesContain(cores, c) {
+			if !c.In(cores) {
 				return false
 			}
 			key = append(key, kind, byte(i), byte(i>>8))

@@ -227,7 +227,3 @@ func (p *Program) validateSemaphores(grid chip.Range) error {
 func rangesOverlap(a, b []chip.Range) bool {
 	return slices.ContainsFunc(a, func(x chip.Range) bool { return slices.ContainsFunc(b, x.Overlaps) })
 }
-
-func rangesContain(rs []chip.Range, c chip.Core) bool {
-	return slices.ContainsFunc(rs, func(r chip.Range) bool { return r.Contains(c) })
-}

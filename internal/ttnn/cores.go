@@ -205,13 +205,18 @@ func Calls(text string) (out []findings.Call) {
 		switch {
 		case m == nil && len(out) > 0:
 			return out // the next thread
-		case m == nil || strings.Contains(m[1], "/site-packages/") || strings.Contains(m[1], "/lib/python3") || filepath.Base(m[1]) == "sitecustomize.py" || m[1][0] == '<':
+		case m == nil || isPythons(m[1]):
 			continue
 		}
 		at, _ := strconv.Atoi(m[2])
 		out = append(out, call(m[1], at, m[3]))
 	}
 	return out
+}
+
+func isPythons(file string) bool {
+	return strings.Contains(file, "/site-packages/") || strings.Contains(file, "/lib/python3") || file[0] == '<' ||
+		filepath.Base(file) == "sitecustomize.py"
 }
 
 // call is a call at a line, with its text if the file can be read.

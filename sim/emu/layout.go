@@ -182,9 +182,6 @@ type stream struct {
 	available    uint32
 }
 
-// pagers are the cores that last put pages into a stream's circular buffer, and took some.
-type pagers struct{ put, took *core }
-
 const (
 	streamBytes  = 0x1000
 	streamMask   = 1<<chip.StreamCounterBits - 1

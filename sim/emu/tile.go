@@ -48,6 +48,9 @@ type tile struct {
 	eth     ethernet // of an Ethernet tile
 }
 
+// pagers are the cores that last put pages into a stream's circular buffer, and took some.
+type pagers struct{ put, took *core }
+
 // hwOrder is the hardware's order of processors (ttsim src/config.h).
 var hwOrder = [chip.NumProcessors]chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2, chip.NCRISC}
 

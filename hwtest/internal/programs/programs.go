@@ -3,7 +3,6 @@ package programs
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -288,23 +287,19 @@ func pick(g chip.Range, in func(x, y int) bool) []chip.Range {
 	return out
 }
 
-func contains(rs []chip.Range, c chip.Core) bool {
-	return slices.ContainsFunc(rs, func(r chip.Range) bool { return r.Contains(c) })
-}
-
 func irregular(t *rig.T, s coreSet) {
 	on := s.of(t.Grid())
 	b := t.PerWorker(64)
 	prog := t.StoreProgram(s.name, t.Grid(), b, 0x77000000)
 	prog.Kernels[0].Cores = on
 	x := t.Load(prog)
-	n := len(pick(t.Grid(), func(x, y int) bool { return contains(on, chip.Core{X: x, Y: y}) }))
+	n := len(pick(t.Grid(), func(x, y int) bool { return chip.Core{X: x, Y: y}.In(on) }))
 	rig.Equal(t, x.Cores(), n, "cores of the program")
 	for range 3 {
 		t.RunAndWait(x)
 	}
 	t.WantWords(s.name, b, 0, func(c chip.Core) uint32 {
-		if contains(on, c) {
+		if c.In(on) {
 			return 0x77000000 + uint32(t.WorkerIndex(c))
 		}
 		return 0
