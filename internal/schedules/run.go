@@ -38,7 +38,6 @@ type Run struct {
 	counts map[Agent]*int // of requests
 	told   map[place]clock
 	clocks int // threads with a component
-	waits  map[uint32][]wait
 
 	// Keep, if not nil, reports whether accesses at a program counter may be held.
 	Keep func(core chip.Processor, pc uint32, read func(addr uint32, b []byte) bool) bool
@@ -64,7 +63,7 @@ type hold struct {
 
 // NewRun returns a run under a schedule.
 func NewRun(holds []Hold) *Run {
-	r := &Run{pairs: map[[2]uint64]bool{}, waits: map[uint32][]wait{}}
+	r := &Run{pairs: map[[2]uint64]bool{}}
 	for _, h := range holds {
 		r.holds = append(r.holds, &hold{Hold: h})
 	}
@@ -227,7 +226,6 @@ type word struct {
 	changes int // so many
 	history uint64
 	hash    uint64
-	old     uint32 // before the last change
 	write   *access
 	adds    []*access // since write
 	reads   []*access // since the last change
@@ -306,8 +304,8 @@ func (t *Thread) Access(where chip.XY, addr uint32, kind Kind, pc, value uint32,
 	}
 	*n++
 	a := &access{by: t, time: t.time, known: t.known, nth: *n, pc: pc, kind: kind}
-	a.waited = kind == Load && (last != nil && value == last.value || t.run.waitsFor(pc, value, regs))
-	t.access(where, addr, w, a, value, last, regs)
+	a.waited = kind == Load && last != nil && value == last.value
+	t.access(where, addr, w, a, value, last)
 	if kind == Load {
 		t.visit(a, w, addr, value, regs)
 	}
@@ -330,7 +328,7 @@ func (r *Run) happened(p Point) {
 }
 
 // access finds the conflicts of an access, orders it and adds it to its word.
-func (t *Thread) access(where chip.XY, addr uint32, w *word, a *access, value uint32, last *visit, regs *[256]uint32) {
+func (t *Thread) access(where chip.XY, addr uint32, w *word, a *access, value uint32, last *visit) {
 	r := t.run
 	earlier := func(list []*access, skip bool) {
 		for _, e := range list {
@@ -346,7 +344,7 @@ func (t *Thread) access(where chip.XY, addr uint32, w *word, a *access, value ui
 	id := mix(t.id, uint64(a.nth))
 	if a.kind == Load {
 		// Had it come before the only change, it would have waited for that.
-		waits := last != nil && w.changes == last.changes+1 || len(w.adds) <= 1 && w.changes > 0 && regs != nil && r.waitsFor(a.pc, w.old, regs)
+		waits := last != nil && w.changes == last.changes+1
 		earlier(changes, waits)
 		for _, e := range changes {
 			t.learn(e)
@@ -376,7 +374,6 @@ func (t *Thread) access(where chip.XY, addr uint32, w *word, a *access, value ui
 	}
 	w.reads = w.reads[:0:0]
 	w.changes++
-	w.old = value
 	if a.kind == Addition {
 		a.known = t.known
 		w.adds = append(w.adds, a)
@@ -502,7 +499,7 @@ func (q *Request) Access(where chip.XY, addr uint32, kind Kind, value uint32) {
 	if w := t.run.word(place{where, addr}); w != nil {
 		t.time++
 		a := &access{by: t, time: t.time, known: t.known, nth: q.nth, pc: q.pc, kind: kind}
-		t.access(where, addr, w, a, value, nil, nil)
+		t.access(where, addr, w, a, value, nil)
 	}
 }
 

@@ -11,16 +11,7 @@ type visit struct {
 	regs    [32]uint32
 	read    uint32 // registers read in the round before it writes them
 	wrote   uint32
-	alone   bool // it is the round's only load
 }
-
-// wait is a round that waited: its load's value, and a hash of the registers that it reads.
-type wait struct {
-	value, read uint32
-	hash        uint64
-}
-
-const maxWaits = 16 // of a load
 
 func hashOf(regs []uint32, mask uint32) (h uint64) {
 	for i, v := range regs[:32] {
@@ -42,28 +33,9 @@ func (t *Thread) waited(pc, addr, value uint32, regs *[256]uint32) *visit {
 		if hashOf(v.regs[:], same) != hashOf(regs[:], same) {
 			return nil
 		}
-		if known := t.run.waits[pc]; v.alone && len(known) < maxWaits {
-			w := wait{v.value, v.read, hashOf(v.regs[:], v.read)}
-			for _, k := range known {
-				if k == w {
-					return v
-				}
-			}
-			t.run.waits[pc] = append(known, w)
-		}
 		return v
 	}
 	return nil
-}
-
-// waitsFor reports whether a load at pc would begin a round known to wait if it got a value.
-func (r *Run) waitsFor(pc, value uint32, regs *[256]uint32) bool {
-	for _, w := range r.waits[pc] {
-		if w.value == value && w.hash == hashOf(regs[:], w.read) {
-			return true
-		}
-	}
-	return false
 }
 
 // visit notes a load.
@@ -71,7 +43,6 @@ func (t *Thread) visit(a *access, w *word, addr, value uint32, regs *[256]uint32
 	at := -1
 	for i := range t.visits {
 		v := &t.visits[i]
-		v.alone = false
 		if v.load != nil && v.pc == a.pc {
 			at = i
 		}
@@ -80,12 +51,12 @@ func (t *Thread) visit(a *access, w *word, addr, value uint32, regs *[256]uint32
 		at = t.next % len(t.visits)
 		t.next++
 	}
-	t.visits[at] = visit{load: a, addr: addr, pc: a.pc, value: value, changes: w.changes, regs: [32]uint32(regs[:32]), alone: true}
+	t.visits[at] = visit{load: a, addr: addr, pc: a.pc, value: value, changes: w.changes, regs: [32]uint32(regs[:32])}
 }
 
 // Executes notes an instruction: the registers that it reads and the one that it writes, as bits,
-// and whether it changes anything else or, with loads, depends on it.
-func (t *Thread) Executes(reads, writes uint32, changes, loads bool) {
+// and whether it changes anything else.
+func (t *Thread) Executes(reads, writes uint32, changes bool) {
 	for i := range t.visits {
 		v := &t.visits[i]
 		if v.load == nil {
@@ -97,6 +68,5 @@ func (t *Thread) Executes(reads, writes uint32, changes, loads bool) {
 		}
 		v.read |= reads &^ v.wrote
 		v.wrote |= writes
-		v.alone = v.alone && !loads
 	}
 }

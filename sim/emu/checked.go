@@ -162,7 +162,7 @@ func (c *core) waits(o rv32.Inst, addr uint32, inL1 bool) bool {
 		}
 		s.Access(t.xy, word, kind, c.pc, value, &c.X)
 	}
-	s.Executes(1<<o.Rs1|1<<o.Rs2, 1<<o.Rd, changes, load && !shared)
+	s.Executes(1<<o.Rs1|1<<o.Rs2, 1<<o.Rd, changes)
 	return false
 }
 

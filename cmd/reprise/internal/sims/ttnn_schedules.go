@@ -62,38 +62,40 @@ func (c *ttnnRunCmd) explore(ctx context.Context, s cli.Streams, r *ttnn.Run, di
 
 // under runs the program under a schedule, and returns how it failed. Only then the program's output
 // is shown.
-func (c *ttnnRunCmd) under(ctx context.Context, s cli.Streams, r *ttnn.Run, dir string, f *schedules.File) (schedules.Result, string, error) {
+func (c *ttnnRunCmd) under(ctx context.Context, s cli.Streams, r *ttnn.Run, dir string, f *schedules.File) (
+	res schedules.Result, failure string, err error,
+) {
 	r.Settings.Schedule = filepath.Join(dir, "schedule.json")
 	result := r.Settings.Schedule + schedules.ResultSuffix
 	for _, old := range []string{result, r.Settings.Findings} {
 		_ = os.Remove(old) // the first run has none
 	}
 	if err := os.WriteFile(r.Settings.Schedule, f.JSON(), 0o644); err != nil {
-		return schedules.Result{}, "", err
+		return res, "", err
 	}
 	out, err := os.Create(filepath.Join(dir, "output"))
 	if err != nil {
-		return schedules.Result{}, "", err
+		return res, "", err
 	}
 	defer out.Close()
-	failure, status := "", cli.ExitStatus(0)
+	status := cli.ExitStatus(0)
 	err = c.start(ctx, cli.Streams{Out: out, Err: out}, r)
 	switch {
 	case errors.As(err, &status):
 		failure = fmt.Sprintf("the program's exit code is %d", status)
 	case err != nil:
-		return schedules.Result{}, "", err
+		return res, "", err
 	}
 	if r.Settings.Findings != "" {
 		list, err := c.readFindings(cli.Streams{Err: io.Discard}, r.Settings.Findings)
 		if err != nil {
-			return schedules.Result{}, "", err
+			return res, "", err
 		}
 		if len(list) > 0 {
 			failure = list[0].Text
 		}
 	}
-	res, err := schedules.ReadResult(result)
+	res, err = schedules.ReadResult(result)
 	switch {
 	case failure != "":
 		_, _ = out.Seek(0, io.SeekStart)
