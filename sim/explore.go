@@ -8,8 +8,8 @@ import (
 
 // Bounds bound what [Explore] does.
 type Bounds struct {
-	Schedules   int // to run, at most
-	Preemptions int // of a schedule, at most: accesses that are held back
+	// Schedules are to be run at most, with so many Preemptions at most: accesses that are held back.
+	Schedules, Preemptions int
 	// Seed draws what a schedule leaves open.
 	Seed uint64
 	// State, if not empty, is a file in which Explore keeps what is left to do. It resumes if there
@@ -34,14 +34,7 @@ type Explored struct {
 // chip's fault. f opens cards of at most one chip with the option, after all others, and makes the
 // same accesses in each run. The error wraps that of a run that differs, or of State.
 func Explore(ctx context.Context, b Bounds, f func(context.Context, Option) error) (Explored, error) {
-	s := schedules.NewState(b.Preemptions, b.Seed)
-	if b.State != "" {
-		var err error
-		if s, err = schedules.LoadState(b.State, b.Preemptions, b.Seed); err != nil {
-			return Explored{}, err
-		}
-	}
-	err := s.Explore(ctx, b.Schedules, b.State, func(ctx context.Context, file *schedules.File) (schedules.Result, string, error) {
+	s, err := schedules.Explore(ctx, schedules.Bounds(b), func(ctx context.Context, file *schedules.File) (schedules.Result, string, error) {
 		run := schedules.NewRun(file.Holds)
 		failure := ""
 		if err := f(ctx, Scheduled(file.Seed, run)); err != nil {
@@ -49,6 +42,9 @@ func Explore(ctx context.Context, b Bounds, f func(context.Context, Option) erro
 		}
 		return run.Result(), failure, ctx.Err()
 	})
+	if s == nil {
+		return Explored{}, err
+	}
 	out := Explored{Runs: s.Runs, Distinct: s.Distinct, Infeasible: s.Infeasible, Pending: len(s.Pending), All: s.All()}
 	if s.Failing != nil {
 		out.Failure, out.Failing = s.Failing.Failure, s.Failing.JSON()

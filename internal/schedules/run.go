@@ -305,7 +305,7 @@ func (t *Thread) Access(where chip.XY, addr uint32, kind Kind, pc, value uint32,
 	*n++
 	a := &access{by: t, time: t.time, known: t.known, nth: *n, pc: pc, kind: kind}
 	a.waited = kind == Load && last != nil && value == last.value
-	t.access(where, addr, w, a, value, last)
+	t.access(where, addr, w, a, last)
 	if kind == Load {
 		t.visit(a, w, addr, value, regs)
 	}
@@ -328,7 +328,7 @@ func (r *Run) happened(p Point) {
 }
 
 // access finds the conflicts of an access, orders it and adds it to its word.
-func (t *Thread) access(where chip.XY, addr uint32, w *word, a *access, value uint32, last *visit) {
+func (t *Thread) access(where chip.XY, addr uint32, w *word, a *access, last *visit) {
 	r := t.run
 	earlier := func(list []*access, skip bool) {
 		for _, e := range list {
@@ -492,14 +492,14 @@ func (q *Request) LetGo() {
 	}
 }
 
-// Access records that the request takes effect on a word, before that. value is the word's.
-func (q *Request) Access(where chip.XY, addr uint32, kind Kind, value uint32) {
+// Access records that the request takes effect on a word, before that.
+func (q *Request) Access(where chip.XY, addr uint32, kind Kind) {
 	t := q.path
 	t.begin()
 	if w := t.run.word(place{where, addr}); w != nil {
 		t.time++
 		a := &access{by: t, time: t.time, known: t.known, nth: q.nth, pc: q.pc, kind: kind}
-		t.access(where, addr, w, a, value, nil)
+		t.access(where, addr, w, a, nil)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// ErrDiffers is returned by State.Explore after a run that doesn't repeat its beginning.
+// ErrDiffers is returned by Explore after a run that doesn't repeat its beginning.
 var ErrDiffers = errors.New("the program's runs differ")
 
 // Result is what a Run found out.
@@ -60,29 +60,27 @@ type State struct {
 	Failing *File `json:"failing,omitempty"`
 }
 
-// NewState begins with the empty schedule.
-func NewState(preemptions int, seed uint64) *State {
-	return &State{Version: fileVersion, Preemptions: preemptions, Seed: seed, Pending: [][]Hold{nil}}
+// Bounds are documented in package sim.
+type Bounds struct {
+	Schedules, Preemptions int
+	Seed                   uint64
+	State                  string
 }
 
-// LoadState reads a state, or begins one if there is no such file.
-func LoadState(path string, preemptions int, seed uint64) (*State, error) {
-	b, err := os.ReadFile(filepath.Clean(path))
-	if errors.Is(err, fs.ErrNotExist) {
-		return NewState(preemptions, seed), nil
+func (b Bounds) load() (*State, error) {
+	text, err := os.ReadFile(filepath.Clean(b.State))
+	if b.State == "" || errors.Is(err, fs.ErrNotExist) {
+		return &State{Version: fileVersion, Preemptions: b.Preemptions, Seed: b.Seed, Pending: [][]Hold{nil}}, nil
 	}
 	s := &State{}
 	if err == nil {
-		err = parse(path, b, s, &s.Version)
+		err = parse(b.State, text, s, &s.Version)
 	}
-	switch {
-	case err != nil:
-		return nil, err
-	case s.Preemptions != preemptions || s.Seed != seed:
-		return nil, fmt.Errorf("schedule: %s: %w: it is of %d preemptions and seed %d, not %d and %d: use another file",
-			path, ErrFile, s.Preemptions, s.Seed, preemptions, seed)
+	if err == nil && (s.Preemptions != b.Preemptions || s.Seed != b.Seed) {
+		err = fmt.Errorf("schedule: %s: %w: it is of %d preemptions and seed %d, not %d and %d: use another file",
+			b.State, ErrFile, s.Preemptions, s.Seed, b.Preemptions, b.Seed)
 	}
-	return s, nil
+	return s, err
 }
 
 func (s *State) save(path string) error {
@@ -94,22 +92,27 @@ func (s *State) save(path string) error {
 	return errors.Join(os.WriteFile(temp, b, 0o644), os.Rename(temp, path))
 }
 
-// Explore calls run for at most n schedules, until one fails: run then returns why. It keeps the
-// state in a file, unless path is empty.
-func (s *State) Explore(ctx context.Context, n int, path string, run func(context.Context, *File) (Result, string, error)) error {
-	for s.Failing = nil; n > 0 && len(s.Pending) > 0 && s.Failing == nil; n-- {
+// Explore calls run for schedules until one fails: run then returns why. It returns the state that
+// it also keeps in the file of the bounds.
+func Explore(ctx context.Context, b Bounds, run func(context.Context, *File) (Result, string, error)) (*State, error) {
+	s, err := b.load()
+	if err != nil {
+		return nil, err
+	}
+	s.Failing = nil
+	for n := b.Schedules; n > 0 && len(s.Pending) > 0 && s.Failing == nil; n-- {
 		r, failure, err := run(ctx, &File{Version: fileVersion, Seed: s.Seed, Holds: s.Pending[0]})
 		if err == nil {
 			err = s.add(r, failure)
 		}
 		if err == nil {
-			err = s.save(path)
+			err = s.save(b.State)
 		}
 		if err != nil {
-			return err
+			return s, err
 		}
 	}
-	return nil
+	return s, nil
 }
 
 // All reports whether every schedule within the bound was run, and none failed.

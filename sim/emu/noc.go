@@ -190,16 +190,15 @@ func (q *request) touches(t *tile, addr uint64, n int, kind schedules.Kind) {
 		return
 	}
 	if addr < t.bytes() {
-		l1 := t.memory(uint32(addr) + uint32(n))
 		for a := uint32(addr) &^ 3; a < uint32(addr)+uint32(n); a += 4 {
-			q.step.Access(t.xy, a, kind, l1[a>>2])
+			q.step.Access(t.xy, a, kind)
 		}
 	} else if addr >= streamBase && addr < streamEnd {
-		if word, value, ok := t.streamWord(uint32(addr) - streamBase); ok {
+		if word, _, ok := t.streamWord(uint32(addr) - streamBase); ok {
 			if streamRegister(t.chip.arch, uint32(addr)&0xFFF) == streamUpdate {
 				kind = schedules.Addition
 			}
-			q.step.Access(t.xy, word, kind, value)
+			q.step.Access(t.xy, word, kind)
 		}
 	}
 }

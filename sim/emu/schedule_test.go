@@ -81,11 +81,11 @@ func TestSchedules(t *testing.T) {
 						r.healthy()
 						return s.Result(), got
 					}
-					state := schedules.NewState(3, 1)
-					must(t, state.Explore(t.Context(), 20, "", func(_ context.Context, f *schedules.File) (schedules.Result, string, error) {
+					bounds := schedules.Bounds{Schedules: 20, Preemptions: 3, Seed: 1}
+					state := value(schedules.Explore(t.Context(), bounds, func(_ context.Context, f *schedules.File) (schedules.Result, string, error) {
 						res, got := run(f)
 						return res, choose(got != p.right, "wrong", ""), nil
-					}))
+					}))(t)
 					if right {
 						equal(t, state.All(), true, "all seen")
 						equal(t, state.Runs, p.runs, "runs")

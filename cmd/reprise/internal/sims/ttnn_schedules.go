@@ -22,14 +22,8 @@ type ttnnSchedules struct {
 
 // explore runs the program under one schedule after another, until one fails.
 func (c *ttnnRunCmd) explore(ctx context.Context, s cli.Streams, r *ttnn.Run, dir string) error {
-	state := schedules.NewState(c.Preemptions, c.Seed)
-	if c.State != "" {
-		var err error
-		if state, err = schedules.LoadState(c.State, c.Preemptions, c.Seed); err != nil {
-			return err
-		}
-	}
-	err := state.Explore(ctx, c.Schedules, c.State, func(ctx context.Context, f *schedules.File) (schedules.Result, string, error) {
+	b := schedules.Bounds{Schedules: c.Schedules, Preemptions: c.Preemptions, Seed: c.Seed, State: c.State}
+	state, err := schedules.Explore(ctx, b, func(ctx context.Context, f *schedules.File) (schedules.Result, string, error) {
 		return c.under(ctx, s, r, dir, f)
 	})
 	if err != nil {
