@@ -31,7 +31,7 @@ const allocateAllTries = 64
 // wraps [ErrRequest] or [ErrOutOfMemory], nothing is allocated.
 func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	if len(as) == 0 || len(as) != len(rs) {
-		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
+		return takeAll(as, rs, 0, -1, Extent{})
 	}
 	lead, need, topDown := 0, make([]uint64, len(as)), false
 	for i, a := range as {
@@ -74,15 +74,15 @@ func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 // AllocateAllAt is AllocateAll at a given address, a multiple of [Config.DRAMAlign]. On an error
 // nothing is allocated; it wraps [ErrRequest] or [ErrOccupied].
 func AllocateAllAt(as []*Allocator, rs []Request, addr uint64) ([]Extent, error) {
-	if len(as) == 0 || len(as) != len(rs) {
-		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
-	}
 	return takeAll(as, rs, addr, -1, Extent{})
 }
 
 // takeAll allocates at addr from all allocators, or frees everything; as[have] has e already if
 // have isn't negative.
 func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]Extent, error) {
+	if len(as) == 0 || len(as) != len(rs) {
+		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
+	}
 	out := make([]Extent, len(as))
 	if have >= 0 {
 		out[have] = e

@@ -33,15 +33,7 @@ type region struct {
 }
 
 func (r *region) take(units uint32, p Policy, topDown bool) (addr uint64, ok bool) {
-	var start uint32
-	switch {
-	case p != FirstFit:
-		start, ok = r.holes.takeBy(p, units, topDown)
-	case topDown:
-		start, ok = r.holes.takeTop(units)
-	default:
-		start, ok = r.holes.take(units)
-	}
+	start, ok := r.holes.take(p, units, topDown)
 	return r.low + uint64(start)<<r.shift, ok
 }
 

@@ -121,23 +121,17 @@ func (h *holes) from(key uint32) (p place) {
 // below returns all ones if v is below key, else 0.
 func below(v, key uint32) int { return int((int64(v) - int64(key)) >> 63) }
 
-func (h *holes) take(size uint32) (start uint32, ok bool) {
-	p, ok := h.lowest(size)
+// take takes units from the hole that a policy picks, at its start, or from the top down at its end.
+func (h *holes) take(p Policy, size uint32, topDown bool) (start uint32, ok bool) {
+	at, ok := h.pick(p, size, topDown)
 	if !ok {
 		return 0, false
 	}
-	start = h.of(p.c)[p.i].start()
-	h.trim(p, size)
-	return start, true
-}
-
-func (h *holes) takeTop(size uint32) (start uint32, ok bool) {
-	p, ok := h.highest(size)
-	if !ok {
-		return 0, false
+	x := h.of(at.c)[at.i]
+	if start = x.start(); topDown {
+		start = x.end() - size
 	}
-	start = h.of(p.c)[p.i].end() - size
-	h.trimTop(p, size)
+	h.trim(at, size, topDown)
 	return start, true
 }
 
@@ -153,11 +147,11 @@ func (h *holes) takeAt(start, size uint32) bool {
 	}
 	switch after := x.end() - end; {
 	case after == 0:
-		h.trimTop(p, size)
+		h.trim(p, size, true)
 	case x.start() == start:
-		h.trim(p, size)
+		h.trim(p, size, false)
 	default:
-		h.trim(p, x.size()-after)
+		h.trim(p, x.size()-after, false)
 		before := start - x.start()
 		h.insert(p, makeHole(start, before))
 		h.units += uint64(before)
@@ -165,16 +159,14 @@ func (h *holes) takeAt(start, size uint32) bool {
 	return true
 }
 
-func (h *holes) trim(p place, size uint32) {
+func (h *holes) trim(p place, size uint32, top bool) {
 	h.units -= uint64(size)
 	x := h.of(p.c)[p.i]
-	h.set(p, x.end(), x.size()-size)
-}
-
-func (h *holes) trimTop(p place, size uint32) {
-	h.units -= uint64(size)
-	x := h.of(p.c)[p.i]
-	h.set(p, x.end()-size, x.size()-size)
+	end := x.end()
+	if top {
+		end -= size
+	}
+	h.set(p, end, x.size()-size)
 }
 
 func (h *holes) give(start, size uint32) {

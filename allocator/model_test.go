@@ -471,10 +471,10 @@ func TestHolesToTheLastUnit(t *testing.T) {
 			t.Fatalf("unit %d is not free", 2*i+1)
 		}
 	}
-	if at, ok := h.take(1000); !ok || at != 16 {
+	if at, ok := h.take(FirstFit, 1000, false); !ok || at != 16 {
 		t.Fatalf("take: %d %v, want 16", at, ok)
 	}
-	if at, ok := h.take(size - 1016); !ok || at != 1016 {
+	if at, ok := h.take(FirstFit, size-1016, false); !ok || at != 1016 {
 		t.Fatalf("take the rest: %d %v, want 1016", at, ok)
 	}
 	must(t, check(h))

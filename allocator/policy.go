@@ -19,42 +19,34 @@ func (p Policy) String() string {
 
 func (p Policy) valid() bool { return p < numPolicies }
 
-func (h *holes) takeBy(p Policy, size uint32, topDown bool) (start uint32, ok bool) {
-	if h.largest() < size {
-		return 0, false
+func (h *holes) pick(p Policy, size uint32, topDown bool) (at place, ok bool) {
+	switch {
+	case p == BestFit:
+		return h.best(size, topDown)
+	case p == WorstFit:
+		size = max(size, h.largest())
 	}
-	var x hole
-	if p == BestFit {
-		x = h.best(size, topDown)
-	} else {
-		find := h.lowest
-		if topDown {
-			find = h.highest
-		}
-		at, _ := find(h.largest())
-		x = h.of(at.c)[at.i]
-	}
-	start = x.start()
 	if topDown {
-		start = x.end() - size
+		return h.highest(size)
 	}
-	return start, h.takeAt(start, size)
+	return h.lowest(size)
 }
 
-// The hole must exist.
-func (h *holes) best(size uint32, last bool) (found hole) {
+func (h *holes) best(size uint32, last bool) (found place, ok bool) {
+	least := uint32(0)
 	for c := range h.dir {
 		if h.dir[c].most < size {
 			continue
 		}
-		for _, x := range h.of(c) {
-			if x.size() < size || found != 0 && (x.size() > found.size() || x.size() == found.size() && !last) {
+		for i, x := range h.of(c) {
+			if x.size() < size || ok && (x.size() > least || x.size() == least && !last) {
 				continue
 			}
-			if found = x; x.size() == size && !last {
-				return found
+			found, least, ok = place{c, i}, x.size(), true
+			if least == size && !last {
+				return found, true
 			}
 		}
 	}
-	return found
+	return found, ok
 }
