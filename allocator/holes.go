@@ -121,7 +121,8 @@ func (h *holes) from(key uint32) (p place) {
 // below returns all ones if v is below key, else 0.
 func below(v, key uint32) int { return int((int64(v) - int64(key)) >> 63) }
 
-// take takes units from the hole that a policy picks, at its start, or from the top down at its end.
+// take takes units from the start of the hole that a policy picks, or from the top down from its
+// end.
 func (h *holes) take(p Policy, size uint32, topDown bool) (start uint32, ok bool) {
 	at, ok := h.pick(p, size, topDown)
 	if !ok {

@@ -24,7 +24,7 @@ func drive(t fataler, trace uint64, program []byte) {
 		tr = &naive{{end, 1<<16 - end}}
 	}
 	model := map[Kind]*naive{DRAM: dram, Trace: tr, L1: {{128, 1<<13 - 1024 - 128}}, L1Small: {{1<<13 - 1024, 1024}}}
-	kinds := []Kind{DRAM, L1, L1Small, Trace}
+	kinds := Kinds()
 
 	type entry struct {
 		Extent

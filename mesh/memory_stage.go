@@ -30,8 +30,6 @@ type KindMemory struct {
 	ExtentsChange   int   `json:"extents_change"`
 }
 
-var kinds = []allocator.Kind{allocator.DRAM, allocator.L1, allocator.L1Small, allocator.Trace}
-
 // MemoryStage returns what is allocated on each chip of this host. Changes count from the stage
 // before; from an empty device if it is nil.
 func (m *Mesh) MemoryStage(label string, before *MemoryStage) *MemoryStage {
@@ -47,7 +45,7 @@ func (m *Mesh) MemoryStage(label string, before *MemoryStage) *MemoryStage {
 	s := &MemoryStage{Label: label}
 	for _, c := range m.Here() {
 		chip := ChipMemory{Coord: c.Coord, Name: c.Name}
-		for _, k := range kinds {
+		for _, k := range allocator.Kinds() {
 			now := KindMemory{Stats: c.Device.Memory(k)}
 			old := was[place{c.Name, k.Code()}]
 			now.AllocatedChange = int64(now.Allocated) - int64(old.Allocated)

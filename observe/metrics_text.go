@@ -81,7 +81,7 @@ func (m *Metrics) writeMemoryLocked(w *promtext.Writer) {
 			continue
 		}
 		w.Uint(uint64(len(d.open)), "device", d.name, "arch", d.open[0].Arch().String())
-		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.L1Small, allocator.Trace} {
+		for _, k := range allocator.Kinds() {
 			s := series{device: d.name, kind: k.Code()}
 			for _, dev := range d.open {
 				st := dev.Memory(k)

@@ -393,7 +393,7 @@ func use(t *testing.T, dir string) {
 			t.Error(err)
 		}
 	})
-	l.Set(usage.DRAM, usage.Value{Capacity: 12 << 30, Allocated: 9 << 30, Peak: 9 << 30, Extents: 1})
+	l.Set(allocator.DRAM, allocator.Usage{Capacity: 12 << 30, Allocated: 9 << 30, Peak: 9 << 30, Extents: 1})
 }
 
 func TestMonitorServes(t *testing.T) {

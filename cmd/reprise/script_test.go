@@ -273,7 +273,7 @@ func cmdUseLog(ts *testscript.TestScript, args []string) {
 	l, err := usage.Create(ts.MkAbs(args[0]), usage.Device{Name: "/dev/tenstorrent/0", PCI: args[1], Arch: "wormhole", NUMANode: -1})
 	ts.Check(err)
 	ts.Defer(func() { _ = l.Close() })
-	l.Set(usage.DRAM, usage.Value{Capacity: 12 << 30, Allocated: n, Peak: n, Extents: 1})
+	l.Set(allocator.DRAM, allocator.Usage{Capacity: 12 << 30, Allocated: n, Peak: n, Extents: 1})
 }
 
 // cmdTamper changes a byte of a trace file and corrects its checksum.
