@@ -10,10 +10,16 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// Hosts exchanges bytes between the hosts of a mesh, as a hosts.Engine does.
+// Hosts exchanges bytes between all hosts of a mesh: with MPI (package hosts/mpi), or in a process
+// (hosts.InProcess).
 type Hosts interface {
-	Rank() int
-	Size() int
+	Rank() int // number of this host, from 0
+	Size() int // number of hosts
+	// Exchange waits until every host has called it and returns the data of each, by rank. Hosts
+	// must exchange for the same operations in the same order: if op differs, all get
+	// hosts.ErrOrder and the engine stays usable. An exchange that ends with its context breaks the
+	// engine (hosts.LostError, then hosts.ErrBroken), unless the context ended before it began.
+	// When an exchange fails on one host, another one may have succeeded; its next one fails.
 	Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error)
 }
 
