@@ -592,10 +592,10 @@ func argumentText(args, common []uint32) string {
 }
 
 type scanJSON struct {
-	Source string          `json:"source"`
-	Arch   string          `json:"arch"`
-	Window uint64          `json:"window"`
-	Traces []scanTraceJSON `json:"traces"`
+	Source string                 `json:"source"`
+	Arch   string                 `json:"arch"`
+	Window uint64                 `json:"window"`
+	Traces []metaltrace.Candidate `json:"traces"`
 	// Nearest says what looked like a trace if there is none; empty if nothing did.
 	Nearest string `json:"nearest,omitempty"`
 }
@@ -608,22 +608,13 @@ func missText(n *metaltrace.NearMiss) string {
 		n.Addr, n.PageSize, n.Revision, n.Size, n.Err)
 }
 
-type scanTraceJSON struct {
-	Addr      uint64   `json:"addr"`
-	Pages     int      `json:"pages"`
-	PageSize  int      `json:"page_size"`
-	Size      int      `json:"bytes"`
-	Programs  int      `json:"programs"`
-	Revisions []string `json:"revisions"` // in which the commands are valid up to EXEC_BUF_END
-}
-
 func (c *traceImportCmd) list(s cli.Streams, m *memory) error {
 	found, nearest, err := m.scan(c.Window)
 	if err != nil {
 		return c.of(c.Source, err)
 	}
 	out := scanJSON{Source: c.Source, Arch: m.ch.Arch().String(), Window: c.Window,
-		Traces: cli.Map(found, func(f metaltrace.Candidate) scanTraceJSON { return scanTraceJSON(f) })}
+		Traces: append([]metaltrace.Candidate{}, found...)}
 	if len(found) == 0 {
 		out.Nearest = strings.TrimPrefix(missText(nearest), ", ")
 	}

@@ -50,21 +50,9 @@ type programJSON struct {
 }
 
 type commandJSON struct {
-	Device int         `json:"device,omitempty"`
-	Queue  int         `json:"queue"`
-	Offset int         `json:"offset"`
-	Bytes  int         `json:"bytes"`
-	Who    string      `json:"who"`
-	Name   string      `json:"name"`
-	Relay  string      `json:"relay,omitempty"`
-	Data   int         `json:"data_bytes"`
-	Fields []fieldJSON `json:"fields"`
-}
-
-type fieldJSON struct {
-	Name  string `json:"name"`
-	Value uint64 `json:"value"`
-	Text  string `json:"text"`
+	Device int `json:"device,omitempty"`
+	Queue  int `json:"queue"`
+	cq.Reading
 }
 
 func (c *traceDumpCmd) Run(ctx context.Context, s cli.Streams) error {
@@ -123,16 +111,12 @@ func toDump(src *source) *dumpJSON {
 			j.Depth, j.Callee = p.Depth, t.Name
 			out.Programs = append(out.Programs, j)
 		}
-		for i := range t.Commands {
-			out.Commands = append(out.Commands, toCommand(t, &t.Commands[i]))
+		for _, r := range t.Commands {
+			r.Fields = append([]cq.Field{}, r.Fields...) // in JSON a list, not null
+			out.Commands = append(out.Commands, commandJSON{t.Device, t.Queue, r})
 		}
 	}
 	return out
-}
-
-func toCommand(t *tracebuf.Contents, r *cq.Reading) commandJSON {
-	return commandJSON{Device: t.Device, Queue: t.Queue, Offset: r.Offset, Bytes: r.Size, Who: r.Who, Name: r.Name, Relay: r.Relay,
-		Data: r.Data, Fields: cli.Map(r.Fields, func(f cq.Field) fieldJSON { return fieldJSON{f.Name, f.Value, f.Text} })}
 }
 
 func (c *traceStatCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
