@@ -17,8 +17,11 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kernels/print"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -611,4 +614,263 @@ func divide(ctx context.Context, dev *reprise.Device, sets [][]chip.Range) error
 		return err
 	}
 	return s.Load(ctx)
+}
+
+// timesJSON says where the device's time goes in the replays, in cycles of its clock.
+type timesJSON struct {
+	ClockMHz float64           `json:"clock_mhz,omitempty"` // absent where the device doesn't tell
+	Dropped  int               `json:"dropped,omitempty"`   // programs without a time
+	Queues   []queueTimeJSON   `json:"queues"`
+	Programs []programTimeJSON `json:"programs"` // the longest first
+}
+
+type queueTimeJSON struct {
+	Queue   int    `json:"queue"`
+	Cycles  uint64 `json:"cycles"`
+	Between uint64 `json:"cycles_between_programs"` // fetching commands, waiting for others
+}
+
+// programTimeJSON is about all runs of one program on a queue. A program's time begins when earlier
+// ones are done, and so includes its launch.
+type programTimeJSON struct {
+	Name    string  `json:"name"`
+	Queue   int     `json:"queue"`
+	First   int     `json:"first"` // place of its first run; 0 with control flow
+	Runs    int     `json:"runs"`
+	Cycles  uint64  `json:"cycles"`
+	Longest uint64  `json:"longest_cycles"`
+	Share   float64 `json:"share"` // of its queue's cycles
+}
+
+// timed runs do and adds up the device's times of programs.
+func (r *traceRun) timed(ctx context.Context, do func() error) (line *observe.Timeline, err error) {
+	if line, err = observe.StartTimeline(ctx, r.dev); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(do(), line.Stop(ctx)); err != nil {
+		return nil, err
+	}
+	out := &timesJSON{Dropped: line.Dropped()}
+	if out.ClockMHz, err = r.dev.AIClock(ctx); err != nil && !errors.Is(err, dispatch.ErrNoClock) {
+		return nil, err
+	}
+	for _, s := range line.Spans() {
+		if s.Queue < 0 || s.Object != r.Trace {
+			continue
+		}
+		i := slices.IndexFunc(out.Queues, func(q queueTimeJSON) bool { return q.Queue == s.Queue })
+		if i < 0 {
+			i = len(out.Queues)
+			out.Queues = append(out.Queues, queueTimeJSON{Queue: s.Queue})
+		}
+		out.Queues[i].Cycles += s.EndCycles - s.StartCycles
+	}
+	out.addPrograms(line.Programs(), r.places(out.Dropped))
+	if len(out.Programs) == 0 {
+		return nil, fmt.Errorf("trace run: %s notes no times of programs: leave --times and --timeline out", r.out.Device)
+	}
+	r.out.Times = out
+	return line, nil
+}
+
+// places returns the place of each program's first run, for each run of a replay, by queue: none
+// where control flow decides what runs, or runs are missing.
+func (r *traceRun) places(dropped int) map[int][]int {
+	out := map[int][]int{}
+	for _, part := range r.Parts() {
+		if _, ok := observe.ReplayedPrograms(part); !ok || dropped > 0 {
+			continue
+		}
+		first, runs := map[int]int{}, 0
+		for _, s := range part.Steps {
+			if s.Program == tracebuf.NoProgram {
+				continue
+			}
+			if _, ok := first[s.Program]; !ok {
+				first[s.Program] = runs
+			}
+			out[part.Queue.ID()] = append(out[part.Queue.ID()], first[s.Program])
+			runs++
+		}
+	}
+	return out
+}
+
+func (t *timesJSON) addPrograms(spans []observe.ProgramSpan, places map[int][]int) {
+	for i := range t.Queues {
+		q := &t.Queues[i]
+		q.Between = q.Cycles
+		runs := 0
+		for _, s := range spans {
+			if s.Queue != q.Queue {
+				continue
+			}
+			first := 0
+			if at := places[q.Queue]; len(at) > 0 {
+				first = at[runs%len(at)]
+				runs++
+			}
+			k := slices.IndexFunc(t.Programs, func(p programTimeJSON) bool {
+				return p.Name == s.Name && p.Queue == s.Queue && p.First == first
+			})
+			if k < 0 {
+				k = len(t.Programs)
+				t.Programs = append(t.Programs, programTimeJSON{Name: s.Name, Queue: s.Queue, First: first})
+			}
+			p, n := &t.Programs[k], s.End-s.Start
+			p.Runs, p.Cycles, p.Longest = p.Runs+1, p.Cycles+n, max(p.Longest, n)
+			p.Share = float64(p.Cycles) / float64(q.Cycles)
+			q.Between -= min(n, q.Between)
+		}
+	}
+	slices.SortStableFunc(t.Programs, func(a, b programTimeJSON) int { return cmp.Compare(b.Cycles, a.Cycles) })
+}
+
+func (t *timesJSON) print(w cli.Text, replays int) {
+	p := &t.Programs[0]
+	w.F("\nbottleneck: %s takes %.1f %% of queue %d's time\n\n", p.name(), 100*p.Share, p.Queue)
+	time := func(cycles uint64) string {
+		if t.ClockMHz == 0 {
+			return tables.Count(float64(cycles)) + " cycles"
+		}
+		return tables.Duration(float64(cycles) * 1e3 / t.ClockMHz)
+	}
+	table := w.Table()
+	table.Head("program", "queue", "runs", "in a replay", "share", "mean", "longest")
+	for _, p := range t.Programs {
+		table.Row(p.name(), p.Queue, p.Runs, time(p.Cycles/uint64(replays)), fmt.Sprintf("%.1f %%", 100*p.Share),
+			time(p.Cycles/uint64(p.Runs)), time(p.Longest))
+	}
+	for _, q := range t.Queues {
+		share := fmt.Sprintf("%.1f %%", 100*float64(q.Between)/float64(q.Cycles))
+		table.Row("between programs", q.Queue, "-", time(q.Between/uint64(replays)), share, "-", "-")
+	}
+	table.Flush()
+	if t.Dropped > 0 {
+		w.F("%s more ran than times were read in time\n", cli.Count(t.Dropped, "program"))
+	}
+}
+
+func (p *programTimeJSON) name() string {
+	return fmt.Sprintf("%d %s", p.First, cmp.Or(tracebuf.Printable(p.Name), "unknown"))
+}
+
+// load opens no device for a bad file, and otherwise with the queues that the trace needs. end
+// closes the devices.
+func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (t *reprise.Trace, devs []*reprise.Device, end func() error,
+	err error) {
+	files, err := c.readAll(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	t, devs, end, err = c.loadInto(ctx, files, false, opts)
+	var other *tracebuf.TargetError
+	if errors.As(err, &other) && other.What == "grid of workers" {
+		// Devices of the right kind can have these workers.
+		t, devs, end, err = c.loadInto(ctx, files, true, opts)
+	}
+	return t, devs, end, err
+}
+
+func (c *loadFlags) loadInto(ctx context.Context, files []*tracebuf.File, workers bool, opts []reprise.Option) (t *reprise.Trace,
+	devs []*reprise.Device, end func() error, err error) {
+	cards, stop, err := c.cards(files)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	f, err := c.open(ctx)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, stop())
+	}
+	defer f.Close()
+	end = func() error {
+		var errs []error
+		for _, d := range devs {
+			errs = append(errs, d.Close(ctx))
+		}
+		return errors.Join(append(errs, stop())...)
+	}
+	for i, card := range cards {
+		file := cmp.Or(files[i], &tracebuf.File{})
+		dev, err := reprise.Open(ctx, card, append(slices.Clip(opts), c.options(file, workers)...)...)
+		if err != nil {
+			return nil, nil, nil, errors.Join(cli.OpenError(c.Device, err), end())
+		}
+		devs = append(devs, dev)
+		if err := divide(ctx, dev, file.Target.SubDevices); err != nil {
+			return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", c.File, err), end())
+		}
+	}
+	if t, err = devs[0].LoadTrace(ctx, bufio.NewReaderSize(f, 1<<16), reprise.WithDevices(devs[1:]...)); err != nil {
+		return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", c.File, err), end())
+	}
+	return t, devs, end, nil
+}
+
+// options are those of a device with the firmware, and if asked for the workers, of a trace.
+func (c *loadFlags) options(file *tracebuf.File, workers bool) (opts []reprise.Option) {
+	if c.Firmware != "" {
+		var wheel []string
+		if file.Target.Layout != "" {
+			wheel = []string{file.Target.Layout}
+		}
+		opts = append(opts, reprise.WithFirmware(c.Firmware, wheel...))
+	}
+	if workers && !file.Target.Workers.Empty() {
+		opts = append(opts, reprise.WithQueues(len(file.Others)+1))
+		for i, p := range file.Parts() {
+			opts = append(opts, reprise.WithQueueWorkers(i, p.Target.Workers))
+		}
+	}
+	return opts
+}
+
+// cards starts the machine that the user named, or an emulated one as in the recording.
+func (c *loadFlags) cards(files []*tracebuf.File) (cards []kmd.Target, stop func() error, err error) {
+	if len(files) == 1 {
+		t, err := cli.ParseTarget(c.Device)
+		return []kmd.Target{t}, func() error { return nil }, err
+	}
+	if c.Device != "" {
+		m, err := cli.ParseMachine("--device", c.Device)
+		if err != nil {
+			return nil, nil, err
+		}
+		if cards, stop, err = m.Open(); err == nil && len(cards) != len(files) {
+			err = errors.Join(&tracebuf.TargetError{What: "number of devices", Trace: fmt.Sprint(len(files)), Here: fmt.Sprint(len(cards)),
+				Do: "name a machine with as many cards"}, stop())
+		}
+		return cards, stop, err
+	}
+	spec := recordedMachine(files)
+	d, err := cli.ParseDevice("--device", "emu:"+spec.Arch.String())
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := d.Linked(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.Cards, m.Close, nil
+}
+
+// recordedMachine has the chips and links that a trace over several devices needs.
+func recordedMachine(files []*tracebuf.File) chip.Machine {
+	spec := chip.Machine{Name: "recorded", Shape: [2]int{1, len(files)}}
+	for i, f := range files {
+		c := chip.MachineChip{Board: i, Kind: chip.BoardP150, PCI: true}
+		if f != nil {
+			spec.Arch, c.Harvesting = f.Target.Arch, f.Target.Harvesting
+		}
+		spec.Chips = append(spec.Chips, c)
+		if f == nil || f.Setup == nil {
+			continue
+		}
+		for _, l := range f.Setup.Links {
+			if i < l.PeerChip {
+				spec.Links = append(spec.Links, l)
+			}
+		}
+	}
+	return spec
 }
