@@ -385,8 +385,6 @@ func (p Policy) String() string {
 	return nameOf([]string{"first fit", "best fit", "worst fit"}, p, "policy")
 }
 
-func (p Policy) valid() bool { return p < numPolicies }
-
 func (h *holes) pick(p Policy, size uint32, topDown bool) (at place, ok bool) {
 	switch {
 	case p == BestFit:

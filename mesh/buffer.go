@@ -182,15 +182,6 @@ func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
 	return l, nil
 }
 
-func (l *layout) same(a, b Coord) bool {
-	for i := range a {
-		if l.split[i] != Replicate && a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
 // f gets the bytes n of each contiguous run and its offsets in the tensor and in the chip's part.
 func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 	axes := len(l.tensor)

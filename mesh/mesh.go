@@ -261,7 +261,8 @@ func (m *Mesh) failure(op string, errs []error) error {
 
 func (m *Mesh) each(ctx context.Context, op string, f func(i int) error) error {
 	errs := make([]error, len(m.chips))
-	if len(m.here) == 1 || capturing(ctx) {
+	// Calls with a capture's context are refused on the caller's goroutine: the error names its line.
+	if len(m.here) == 1 || ctx.Value(captureKey{}) != nil {
 		for k, i := range m.here {
 			if errs[i] = f(i); errs[i] != nil && errors.Is(errs[i], reprise.ErrInCapture) {
 				for _, j := range m.here[k+1:] {

@@ -65,9 +65,6 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 	return t, nil
 }
 
-// Such calls are refused on the caller's goroutine, so that the error names the caller's line.
-func capturing(ctx context.Context) bool { return ctx.Value(captureKey{}) != nil }
-
 // Queue returns the Recorder of another queue of the capture, or nil.
 func (r *Recorder) Queue(q *Queue) *Recorder { return r.others[q] }
 

@@ -106,12 +106,6 @@ type callCounts struct {
 	bytes        uint64
 }
 
-func (m *callMetrics) read() callCounts {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.callCounts
-}
-
 // callBounds are 1, 2, 5, 10 µs and so on up to 100 s.
 var callBounds = func() (b [25]time.Duration) {
 	unit := time.Microsecond
@@ -169,7 +163,11 @@ func (m *Metrics) write(w *promtext.Writer) {
 	var calls []callSeries
 	for _, d := range m.devices {
 		for k := range numCalls {
-			if n := d.calls[k].read(); n.begun > 0 {
+			c := &d.calls[k]
+			c.mu.Lock()
+			n := c.callCounts
+			c.mu.Unlock()
+			if n.begun > 0 {
 				calls = append(calls, callSeries{k, slices.Clip([]string{"device", d.name, "call", k.String()}), n})
 			}
 		}

@@ -249,7 +249,15 @@ func (t *Timeline) Span(name string) (end func()) {
 func (t *Timeline) Stop(ctx context.Context) error {
 	t.stop()
 	var errs []error
-	defer t.stopSamplers()
+	defer func() {
+		t.mu.Lock()
+		stop := t.samplers
+		t.samplers = nil
+		t.mu.Unlock()
+		for _, f := range stop {
+			f()
+		}
+	}()
 	for id := range t.dev.Queues() {
 		errs = append(errs, t.dev.Queue(id).Wait(ctx))
 	}
@@ -271,16 +279,6 @@ func (t *Timeline) Stop(ctx context.Context) error {
 		return fmt.Errorf("observe: timeline: %w", err)
 	}
 	return nil
-}
-
-func (t *Timeline) stopSamplers() {
-	t.mu.Lock()
-	stop := t.samplers
-	t.samplers = nil
-	t.mu.Unlock()
-	for _, f := range stop {
-		f()
-	}
 }
 
 // Dropped returns how many calls, turns of control flow, programs and engine spans had no room.

@@ -257,7 +257,8 @@ func measureStreams(s *session) error {
 	for _, p := range paces[:2] {
 		params := report.Params("bytes", streamWord, "pace", p.name)
 		err := s.with(func() error {
-			if err := s.roundTrip(params); err != nil {
+			job := &measure.Job{Name: "round_trip", Params: params, Burst: 16}
+			if err := s.exchanges(kernels.StreamEcho, job, func(_ []byte, exchange func() error) { job.Op = exchange }); err != nil {
 				return err
 			}
 			return errors.Join(s.toGoroutine(params), s.readBeside(streamWord, &measure.Job{Params: params, Burst: 16}))
@@ -360,11 +361,6 @@ func (s *session) exchanges(kernel string, job *measure.Job, set func(word []byt
 	const n = 64
 	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
 	return s.streaming(kernel, n, args, job, in, out)
-}
-
-func (s *session) roundTrip(params []report.Param) error {
-	job := &measure.Job{Name: "round_trip", Params: params, Burst: 16}
-	return s.exchanges(kernels.StreamEcho, job, func(_ []byte, exchange func() error) { job.Op = exchange })
 }
 
 // toGoroutine begins with a kernel's push of its tile's clock. On a card clocks differ by the time

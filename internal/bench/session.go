@@ -99,10 +99,12 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 		return nil, err
 	}
 	if c.Markers {
-		if s.marker, err = newMarker(c.machine()); err != nil {
+		costs, err := probe.Calibrate(c.machine(), probe.Marks)
+		if err != nil {
 			return nil, fmt.Errorf("bench: markers: %w", err)
 		}
-		s.report.Markers = s.marker.report
+		s.report.Markers = &report.Markers{Operations: []report.Marked{}, Costs: costs}
+		s.marker = &marker{machine: c.machine(), report: s.report.Markers}
 	}
 	for _, f := range picked {
 		if err := f.measure(s); err != nil {

@@ -105,15 +105,6 @@ func (p *pages) copyTo(to, from []byte) {
 	}
 }
 
-func (m *memory) number(file, va uint64) (int, bool) {
-	for i, p := range slices.Backward(m.pins) {
-		if p.file == file && p.va == va && va != 0 && p.region != nil {
-			return i, true
-		}
-	}
-	return 0, false
-}
-
 // overlaps: a region has at least a part of the range.
 func (m *memory) holding(va, size uint64) (r *region, at uint64, overlaps bool) {
 	for _, r := range m.regions {
@@ -331,8 +322,15 @@ func setAddress(req uint32, arg []byte, va uint64) {
 	}
 }
 
+// unpinned returns the newest pin at the address that a request unpins.
 func (m *memory) unpinned(file uint64, arg []byte) (int, bool) {
-	return m.number(file, decode[kabi.UnpinPagesIn](arg).VirtualAddress)
+	va := decode[kabi.UnpinPagesIn](arg).VirtualAddress
+	for i, p := range slices.Backward(m.pins) {
+		if p.file == file && p.va == va && va != 0 && p.region != nil {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 func (m *memory) allocated(file uint64, arg []byte) {

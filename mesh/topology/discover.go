@@ -83,16 +83,6 @@ func (f *finder) device(ctx context.Context, d *kmd.Device) ([]tile, error) {
 	return s, nil
 }
 
-func (f *finder) note(c *Chip, t *tile) {
-	if !t.named {
-		return
-	}
-	c.ASIC, c.Place = t.own.asic(), t.ownPlace
-	if f.graph.Arch == chip.Blackhole {
-		c.Location = t.location
-	}
-}
-
 func (f *finder) join(i int, s []tile) {
 	if s == nil {
 		return
@@ -161,7 +151,13 @@ func (f *finder) tiles(top *chip.Chip, c *Chip, load func(xy chip.XY, addr uint6
 		}
 		t.xy = xy
 		s = append(s, t)
-		f.note(c, &t)
+		if !t.named {
+			continue
+		}
+		c.ASIC, c.Place = t.own.asic(), t.ownPlace
+		if f.graph.Arch == chip.Blackhole {
+			c.Location = t.location
+		}
 	}
 	return s, nil
 }

@@ -52,7 +52,7 @@ func New(fn driver.Function, cfg Config) (*Card, error) {
 	if c.report == nil {
 		c.report = func(error) {}
 	}
-	c.mem.master = s.master
+	c.mem.master = func() bool { return s.word(regCommand)&commandMaster != 0 }
 	fn.AttachDMA(&c.mem)
 	c.board.reset = func() { _ = c.reset() } // reset reports its error
 	if a, ok := fn.(driver.ResetAsker); ok {

@@ -200,7 +200,10 @@ func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 		training, heldOut := digits.Split(all)
 		return append(slices.Clone(heldOut), training...), len(heldOut), nil
 	}
-	all, err := cli.Until(ctx, func() ([]digits.Image, error) { return readImages(c.Input) })
+	all, err := cli.Until(ctx, func() ([]digits.Image, error) { return cli.Read(c.Input, digits.ParseImages) })
+	if err != nil {
+		err = inputError(c.Input, err)
+	}
 	return all, len(all), err
 }
 
@@ -324,14 +327,6 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 	return cli.Save(ctx, "--save-trace", c.SaveTrace, func(w io.Writer) error {
 		return trace.Save(ctx, w, reprise.WithData(), reprise.WithResults(cli.Map(on.Results(), (*ops.Tensor).Buffer)...))
 	})
-}
-
-func readImages(path string) ([]digits.Image, error) {
-	images, err := cli.Read(path, digits.ParseImages)
-	if err != nil {
-		return nil, inputError(path, err)
-	}
-	return images, nil
 }
 
 func inputError(path string, err error) error {
@@ -542,7 +537,12 @@ func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(in
 				return nil, err
 			}
 			return &pipeline.Stages{
-				Run: func(ctx context.Context) error { return clock.run(ctx, on.Run) },
+				Run: func(ctx context.Context) error {
+					start := time.Now()
+					err := on.Run(ctx)
+					clock.times = append(clock.times, time.Since(start))
+					return err
+				},
 				Capture: func(ctx context.Context, name string) (*reprise.Trace, error) {
 					return r.dev.Queue(0).Capture(ctx, name, on.Record)
 				},
@@ -589,13 +589,6 @@ func (r *demoRun) stream(ctx context.Context, what string, pipe *pipeline.Pipeli
 type submitTimes struct {
 	times    []time.Duration
 	programs []*reprise.Executable
-}
-
-func (s *submitTimes) run(ctx context.Context, f func(context.Context) error) error {
-	start := time.Now()
-	err := f(ctx)
-	s.times = append(s.times, time.Since(start))
-	return err
 }
 
 func (s *submitTimes) Begin(context.Context, *reprise.Call) {}

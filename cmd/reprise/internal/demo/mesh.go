@@ -46,15 +46,6 @@ type meshShare struct {
 	Mismatches int    `json:"mismatches"`
 }
 
-func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
-	if m.Spec != nil {
-		if s := mesh.Shape(m.Spec.Shape[:]); s.Size() == len(m.Spec.Chips) {
-			return s, nil
-		}
-	}
-	return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
-}
-
 func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.Image, measured int) (res *meshResult, err error) {
 	start := time.Now()
 	net, err := convnet.Trained()
@@ -71,9 +62,16 @@ func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.I
 		return nil, cli.OpenError(c.Device, err)
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	shape, opts := machineShape(c.machine, len(cards)*j.Size())
-	m, err := mesh.Open(ctx, mesh.Cards(cards...), shape,
-		append(append(opts, j.options()...), mesh.WithDevice(c.Hangs.Options()...))...)
+	shape, opts := mesh.Shape{len(cards) * j.Size()}, []mesh.Option{mesh.WithDevice(c.Hangs.Options()...)}
+	if spec := c.machine.Spec; spec != nil && mesh.Shape(spec.Shape[:]).Size() == len(spec.Chips) {
+		shape = spec.Shape[:]
+	} else {
+		opts = append(opts, mesh.Unlinked())
+	}
+	if j.Size() > 1 {
+		opts = append(opts, mesh.Across(j))
+	}
+	m, err := mesh.Open(ctx, mesh.Cards(cards...), shape, opts...)
 	if err != nil {
 		return nil, cli.OpenError(c.Device, err)
 	}
@@ -309,13 +307,6 @@ func (j *job) end(ctx context.Context, err error) error {
 	defer cancel()
 	_ = j.close(ctx)
 	return err
-}
-
-func (j *job) options() []mesh.Option {
-	if j.Size() == 1 {
-		return nil
-	}
-	return []mesh.Option{mesh.Across(j)}
 }
 
 func (j *job) open(ctx context.Context, m *target.Machine, network string) ([]kmd.Target, func() error, error) {

@@ -27,8 +27,6 @@ type tensorFlags struct {
 	Weights string   `placeholder:"FILE" type:"existingfile"`
 }
 
-func (c *tensorFlags) changed() bool { return len(c.Input) > 0 || c.Weights != "" }
-
 // loadedModel are the tensors of a trace on one of its devices.
 type loadedModel struct {
 	*ops.Model
