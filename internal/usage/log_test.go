@@ -461,7 +461,7 @@ func TestForeignFiles(t *testing.T) {
 func TestReaderSurvivesACutFile(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	must(t, l.file.Truncate(0))
-	if _, err := newReader().copy(l.mem); !errors.Is(err, ErrTruncated) {
+	if _, err := new(reader).copy(l.mem); !errors.Is(err, ErrTruncated) {
 		t.Errorf("got %v, want %v", err, ErrTruncated)
 	}
 }

@@ -236,8 +236,6 @@ const (
 	pause  = 100 * time.Microsecond
 )
 
-func newReader() *reader { return &reader{patience: pauses} }
-
 func (r *reader) copy(mem []byte) (b []byte, err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {

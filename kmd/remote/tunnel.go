@@ -138,30 +138,28 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 	if addr%32 != 0 || len(p)%32 != 0 {
 		return fmt.Errorf("remote: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)
 	}
-	return t.locked(ctx, func() error { return t.blocksLocked(ctx, xy, addr, p, flags) })
-}
-
-func (t *Tunnel) blocksLocked(ctx context.Context, xy chip.XY, addr uint64, p []byte, flags uint32) error {
-	for b := range slices.Chunk(p, BlockSize) {
-		if flags&commandWrite != 0 {
-			at := commandBuffers + uint64(t.w.Load32(requestQueue+queueWrite)&3)*BlockSize
-			for i := 0; i < len(b); i += 4 {
-				t.w.Store32(at+uint64(i), binary.LittleEndian.Uint32(b[i:]))
+	return t.locked(ctx, func() error {
+		for b := range slices.Chunk(p, BlockSize) {
+			if flags&commandWrite != 0 {
+				at := commandBuffers + uint64(t.w.Load32(requestQueue+queueWrite)&3)*BlockSize
+				for i := 0; i < len(b); i += 4 {
+					t.w.Store32(at+uint64(i), binary.LittleEndian.Uint32(b[i:]))
+				}
 			}
-		}
-		slot, err := t.commandLocked(ctx, xy, addr, len(b), uint32(len(b)), flags)
-		if err != nil {
-			return err
-		}
-		if flags&commandRead != 0 {
-			at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
-			for i := 0; i < len(b); i += 4 {
-				binary.LittleEndian.PutUint32(b[i:], t.w.Load32(at+uint64(i)))
+			slot, err := t.commandLocked(ctx, xy, addr, len(b), uint32(len(b)), flags)
+			if err != nil {
+				return err
 			}
+			if flags&commandRead != 0 {
+				at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
+				for i := 0; i < len(b); i += 4 {
+					binary.LittleEndian.PutUint32(b[i:], t.w.Load32(at+uint64(i)))
+				}
+			}
+			addr += uint64(len(b))
 		}
-		addr += uint64(len(b))
-	}
-	return nil
+		return nil
+	})
 }
 
 // The firmware executes abandoned commands when the link is up again.

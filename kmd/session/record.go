@@ -317,18 +317,13 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 		}
 		m.Mem, m.IO = nil, &recordedMap{r: r, io: io, file: f.n, n: e.Map}
 	}
-	return f.unmapped(m, e.Map, buffer), nil
-}
-
-func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapping {
-	r, unmap := f.r, m.Unmap
+	n, unmap := e.Map, m.Unmap
 	m.Unmap = func() (err error) {
 		r.begin()
 		defer r.finish()
 		e := Event{Kind: KindUnmap, File: f.n, Map: n}
-		record := r.queryLocked
 		if buffer != nil {
-			record, e.Value, e.Off = r.changeLocked, 1, buffer.off
+			e.Value, e.Off = 1, buffer.off
 		}
 		record(&e, func() {
 			if buffer != nil {
@@ -339,7 +334,7 @@ func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapp
 		})
 		return err
 	}
-	return m
+	return m, nil
 }
 
 func (f *recordedFile) Close() (err error) {

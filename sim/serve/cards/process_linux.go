@@ -151,10 +151,18 @@ func (p *client) handle(q *serve.Head, r *reply, payload, buf []byte, fd int) (e
 	switch q.Op {
 	case opOpen:
 		f, err := p.node.Open(int(q.Val))
-		if err == nil {
-			r.Head, err = p.opened(f)
+		if err != nil {
+			return err
 		}
-		return err
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.dead {
+			return syscall.ESRCH // kill has closed its files
+		}
+		p.next++
+		p.files[p.next] = f
+		r.Object = p.next
+		return nil
 	case opIoctl, opMmap, opClose, opFault, opLast:
 		p.mu.Lock()
 		f := p.files[q.Object]
@@ -198,17 +206,6 @@ func (p *client) handle(q *serve.Head, r *reply, payload, buf []byte, fd int) (e
 		err = fmt.Errorf("%w: request %d", serve.ErrProtocol, q.Op)
 	}
 	return err
-}
-
-func (p *client) opened(f seam.File) (serve.Head, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dead {
-		return serve.Head{}, syscall.ESRCH // kill has closed its files
-	}
-	p.next++
-	p.files[p.next] = f
-	return serve.Head{Object: p.next}, nil
 }
 
 type backed interface {

@@ -2,7 +2,6 @@ package vfiouser
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -123,14 +122,6 @@ func (c *Card) looked(ones bool) {
 	if err := c.fn.Fault(); err != nil && !c.stopped.Swap(true) {
 		c.report(fmt.Errorf("vfiouser: the chip has stopped: %w", err))
 	}
-}
-
-func errno(err error) uint32 {
-	var no syscall.Errno
-	if errors.As(err, &no) {
-		return uint32(no)
-	}
-	return uint32(syscall.EIO)
 }
 
 func (c *Card) inside(a *access) error {

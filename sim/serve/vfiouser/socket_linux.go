@@ -32,7 +32,10 @@ func (m *message) finish(out []byte, err error) []byte {
 	if err != nil {
 		out = out[:headerSize]
 		h.Flags |= flagError
-		h.Errno = errno(err)
+		h.Errno = uint32(syscall.EIO)
+		if no := syscall.Errno(0); errors.As(err, &no) {
+			h.Errno = uint32(no)
+		}
 	}
 	h.Size = uint32(len(out))
 	h.put(out)
@@ -171,10 +174,6 @@ type twin struct {
 	mu sync.Mutex
 	peer
 	err error
-}
-
-func newTwin(conn *net.UnixConn, most int) *twin {
-	return &twin{peer: peer{stream: stream{conn: conn}}, most: max(1, min(most, maxData))}
 }
 
 const patience = 10 * time.Second // for a client to move a message's data while the chip waits
