@@ -261,7 +261,7 @@ func (m *Mesh) failure(op string, errs []error) error {
 
 func (m *Mesh) each(ctx context.Context, op string, f func(i int) error) error {
 	errs := make([]error, len(m.chips))
-	// Calls with a capture's context are refused on the caller's goroutine: the error names its line.
+	// Calls in a capture are refused on the caller's goroutine: the error names its line.
 	if len(m.here) == 1 || ctx.Value(captureKey{}) != nil {
 		for k, i := range m.here {
 			if errs[i] = f(i); errs[i] != nil && errors.Is(errs[i], reprise.ErrInCapture) {

@@ -738,9 +738,13 @@ func measureAllocator(s *session) error {
 			}
 		}
 		_ = p.draw()
+		var peers []report.Peer
+		if ns := map[int]float64{10: 150, 1_000: 300, 100_000: 13_550}[live]; ns > 0 {
+			peers = []report.Peer{{Who: freeList, To: report.MemcpyHot, Value: ns / 24.5, Ns: ns}}
+		}
 		if err := s.measure("allocator", &measure.Job{
 			Name: "allocate_free", Params: report.Params("live", live), PerSample: per, Burst: burst, Settle: p.draw, Allocs: true,
-			Against: []*measure.Baseline{measure.Memcpy(report.MemcpyHot, 4096, make([]byte, 4096))}, Peers: allocatorPeers(live),
+			Against: []*measure.Baseline{measure.Memcpy(report.MemcpyHot, 4096, make([]byte, 4096))}, Peers: peers,
 			Do: p.run,
 		}); err != nil {
 			return err
@@ -811,13 +815,6 @@ type arrival struct {
 	after  time.Duration
 	repeat bool // the same delay each time; else up to twice as long
 	busy   bool // another goroutine spins until then, as with an emulated chip
-}
-
-func (a arrival) mean() time.Duration {
-	if a.repeat {
-		return a.after
-	}
-	return a.after * 3 / 2
 }
 
 var (

@@ -603,14 +603,6 @@ func ofCI(s shape, common, worst float64) []report.Peer {
 
 func capturePeers(s shape) []report.Peer { return ofCI(s, 57_600, 54_300) }
 
-func allocatorPeers(live int) []report.Peer {
-	ns := map[int]float64{10: 150, 1_000: 300, 100_000: 13_550}[live]
-	if ns == 0 {
-		return nil
-	}
-	return []report.Peer{{Who: freeList, To: report.MemcpyHot, Value: ns / 24.5, Ns: ns}}
-}
-
 // Sources of the summary's quotations.
 var (
 	itsCISource = &report.Source{

@@ -243,7 +243,12 @@ func (c *traceImportCmd) importFrom(ctx context.Context, m *memory, commands []b
 	if !c.DryRun {
 		file, err = c.file(t, f, m)
 	}
-	return c.describe(t, f), file, c.of(c.Source, err)
+	out := &importJSON{Source: c.Source, Arch: t.Layout.String(), Revision: t.Revision, Bytes: t.Size,
+		Programs: cli.Map(t.Steps, toProgram)}
+	if f != nil {
+		out.Firmware, out.Workers = f.Dir, f.Layout.Revision.String()
+	}
+	return out, file, c.of(c.Source, err)
 }
 
 // identify returns the kernels' base firmware, nil for this runtime's own.
@@ -362,15 +367,6 @@ func importTarget(ch *chip.Chip, f *metal.Firmware) (tracebuf.Target, error) {
 	t.Layout = f.Layout.Revision.Name
 	t.Firmware, err = dispatch.HashFirmware(ch.Arch(), f.Segments())
 	return t, err
-}
-
-func (c *traceImportCmd) describe(t *metaltrace.Trace, f *metal.Firmware) *importJSON {
-	out := &importJSON{Source: c.Source, Arch: t.Layout.String(), Revision: t.Revision, Bytes: t.Size,
-		Programs: cli.Map(t.Steps, toProgram)}
-	if f != nil {
-		out.Firmware, out.Workers = f.Dir, f.Layout.Revision.String()
-	}
-	return out
 }
 
 func toProgram(step metaltrace.Step) importProgram {
