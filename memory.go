@@ -93,13 +93,6 @@ func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
 	return out, nil
 }
 
-type gauge struct{ log *usage.Log }
-
-// Set implements allocator.Gauge. The kinds of both packages have tt-metal's values.
-func (g gauge) Set(k allocator.Kind, u allocator.Usage) {
-	g.log.Set(usage.Kind(k), usage.Value{Capacity: u.Capacity, Allocated: u.Allocated, Peak: u.Peak, Extents: uint64(u.Extents)})
-}
-
 // openLog keeps its error for UsageLog, because Open succeeds without the log.
 func (d *Device) openLog(dir string) allocator.Gauge {
 	if dir == "" {
@@ -114,7 +107,7 @@ func (d *Device) openLog(dir string) allocator.Gauge {
 		return nil
 	}
 	d.sampler = usage.StartSampler(d.log, sampleEvery, d.sample(d.log))
-	return gauge{d.log}
+	return d.log
 }
 
 const (

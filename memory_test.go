@@ -384,17 +384,17 @@ func TestCheckThatIsCanceledPutsBack(t *testing.T) {
 	b.Holds(data, 5)
 }
 
-func (b *bench) memoryIn(dir string) map[string]map[usage.Kind]usage.Value {
+func (b *bench) memoryIn(dir string) map[string]map[allocator.Kind]allocator.Usage {
 	b.Helper()
 	s := value(usage.Read(dir))(b)
 	if len(s.Problems) != 0 {
 		b.Fatal(s.Problems)
 	}
-	out := map[string]map[usage.Kind]usage.Value{}
+	out := map[string]map[allocator.Kind]allocator.Usage{}
 	for _, e := range s.Entries {
-		m := map[usage.Kind]usage.Value{}
+		m := map[allocator.Kind]allocator.Usage{}
 		for _, r := range e.Memory {
-			m[r.Kind] = r.Value
+			m[r.Kind] = r.Usage
 		}
 		out[e.Device.Name] = m
 	}
@@ -426,14 +426,14 @@ func TestUsageLogHasActivity(t *testing.T) {
 func TestUsageLogFollowsMemory(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, sim.Blackhole(), reprise.WithUsageLog(dir), reprise.WithL1Small(1024))
-	checked := func(what string) map[usage.Kind]usage.Value {
+	checked := func(what string) map[allocator.Kind]allocator.Usage {
 		t.Helper()
 		got := b.memoryIn(dir)[b.Dev.Name()]
-		want := map[usage.Kind]usage.Value{}
-		for _, k := range usage.Kinds() {
-			m := b.Dev.Memory(allocator.Kind(k))
+		want := map[allocator.Kind]allocator.Usage{}
+		for _, k := range allocator.Kinds() {
+			m := b.Dev.Memory(k)
 			n := uint64(m.Banks)
-			want[k] = usage.Value{Capacity: m.Total * n, Allocated: m.Allocated * n, Peak: m.Peak * n, Extents: uint64(m.Extents)}
+			want[k] = allocator.Usage{Capacity: m.Total * n, Allocated: m.Allocated * n, Peak: m.Peak * n, Extents: uint64(m.Extents)}
 		}
 		noDiff(t, got, want, "%s: the log differs from Device.Memory", what)
 		return got
@@ -443,7 +443,7 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 	x := b.Load(b.Adder("add", chip.Core{}, in, out, 1))
 	tr := b.Capture("t", x)
 	full := checked("with a trace")
-	for _, k := range []usage.Kind{usage.DRAM, usage.L1, usage.Trace} {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {
 		if full[k].Allocated <= empty[k].Allocated || full[k].Extents <= empty[k].Extents {
 			t.Errorf("buffers, kernels and a trace take no %v: %+v, before %+v", k, full[k], empty[k])
 		}

@@ -402,7 +402,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for _, k := range []Kind{DRAM, L1, L1Small, Trace} {
+	for _, k := range Kinds() {
 		if s := a.Stats(k); s.Allocated != 0 || s.Extents != 0 || s.Holes != 1 || s.Free != s.Total {
 			t.Errorf("%s: %+v", k, s)
 		}
@@ -456,8 +456,8 @@ func TestGauge(t *testing.T) {
 	}
 	must(t, a.Unhold(e))
 	want := []heard{
-		{DRAM, Usage{256, 256, dram, 1}}, {L1, Usage{256, 256, l1, 1}}, {DRAM, Usage{384, 384, dram, 2}},
-		{L1, Usage{0, 256, l1, 0}}, {DRAM, Usage{256, 384, dram, 1}}, {DRAM, Usage{0, 384, dram, 0}},
+		{DRAM, Usage{dram, 256, 256, 1}}, {L1, Usage{l1, 256, 256, 1}}, {DRAM, Usage{dram, 384, 384, 2}},
+		{L1, Usage{l1, 0, 256, 0}}, {DRAM, Usage{dram, 256, 384, 1}}, {DRAM, Usage{dram, 0, 384, 0}},
 	}
 	if diff := cmp.Diff(want, g.all); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

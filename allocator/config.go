@@ -61,7 +61,7 @@ func (c *Config) check() error {
 		return bad("%d L1 banks", c.L1Banks)
 	case c.DRAMBanks > blockBanks || c.L1Banks > blockBanks:
 		return bad("%d DRAM banks and %d L1 banks: at most %d can be counted", c.DRAMBanks, c.L1Banks, blockBanks)
-	case !c.Policy.valid():
+	case c.Policy >= numPolicies:
 		return bad("there is no %s", c.Policy)
 	case !powerOfTwo(c.DRAMAlign) || c.DRAMAlign > 1<<20:
 		return bad("DRAM alignment %d is not a power of two up to 1 MiB", c.DRAMAlign)

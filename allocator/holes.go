@@ -1,6 +1,8 @@
 package allocator
 
-import "slices"
+import (
+	"slices"
+)
 
 // holes is the set of free ranges of an address space, which never touch each other, in units: a
 // sorted list, cut into chunks of at most chunkWidth, of which a full one is cut in two and half
@@ -121,23 +123,18 @@ func (h *holes) from(key uint32) (p place) {
 // below returns all ones if v is below key, else 0.
 func below(v, key uint32) int { return int((int64(v) - int64(key)) >> 63) }
 
-func (h *holes) take(size uint32) (start uint32, ok bool) {
-	p, ok := h.lowest(size)
+// take takes units from the start of the hole that a policy picks, or from the top down from its
+// end.
+func (h *holes) take(p Policy, size uint32, topDown bool) (start uint32, ok bool) {
+	at, ok := h.pick(p, size, topDown)
 	if !ok {
 		return 0, false
 	}
-	start = h.of(p.c)[p.i].start()
-	h.trim(p, size)
-	return start, true
-}
-
-func (h *holes) takeTop(size uint32) (start uint32, ok bool) {
-	p, ok := h.highest(size)
-	if !ok {
-		return 0, false
+	x := h.of(at.c)[at.i]
+	if start = x.start(); topDown {
+		start = x.end() - size
 	}
-	start = h.of(p.c)[p.i].end() - size
-	h.trimTop(p, size)
+	h.trim(at, size, topDown)
 	return start, true
 }
 
@@ -153,11 +150,11 @@ func (h *holes) takeAt(start, size uint32) bool {
 	}
 	switch after := x.end() - end; {
 	case after == 0:
-		h.trimTop(p, size)
+		h.trim(p, size, true)
 	case x.start() == start:
-		h.trim(p, size)
+		h.trim(p, size, false)
 	default:
-		h.trim(p, x.size()-after)
+		h.trim(p, x.size()-after, false)
 		before := start - x.start()
 		h.insert(p, makeHole(start, before))
 		h.units += uint64(before)
@@ -165,16 +162,14 @@ func (h *holes) takeAt(start, size uint32) bool {
 	return true
 }
 
-func (h *holes) trim(p place, size uint32) {
+func (h *holes) trim(p place, size uint32, top bool) {
 	h.units -= uint64(size)
 	x := h.of(p.c)[p.i]
-	h.set(p, x.end(), x.size()-size)
-}
-
-func (h *holes) trimTop(p place, size uint32) {
-	h.units -= uint64(size)
-	x := h.of(p.c)[p.i]
-	h.set(p, x.end()-size, x.size()-size)
+	end := x.end()
+	if top {
+		end -= size
+	}
+	h.set(p, end, x.size()-size)
 }
 
 func (h *holes) give(start, size uint32) {
@@ -371,4 +366,53 @@ func (h *holes) clone() *holes {
 	c.dir, c.most = slices.Clone(h.dir), slices.Clone(h.most)
 	c.chunks, c.unused = slices.Clone(h.chunks), slices.Clone(h.unused)
 	return &c
+}
+
+// Policy says which of the large enough holes an allocation takes. [BestFit] may look at all holes,
+// the others at one number for some hundred holes.
+type Policy uint8
+
+// Of equal holes the lowest is taken, or the highest from the top down.
+const (
+	FirstFit Policy = iota // the lowest hole: repeatable addresses, and the other end stays free
+	BestFit
+	WorstFit
+
+	numPolicies
+)
+
+func (p Policy) String() string {
+	return nameOf([]string{"first fit", "best fit", "worst fit"}, p, "policy")
+}
+
+func (h *holes) pick(p Policy, size uint32, topDown bool) (at place, ok bool) {
+	switch {
+	case p == BestFit:
+		return h.best(size, topDown)
+	case p == WorstFit:
+		size = max(size, h.largest())
+	}
+	if topDown {
+		return h.highest(size)
+	}
+	return h.lowest(size)
+}
+
+func (h *holes) best(size uint32, last bool) (found place, ok bool) {
+	least := uint32(0)
+	for c := range h.dir {
+		if h.dir[c].most < size {
+			continue
+		}
+		for i, x := range h.of(c) {
+			if x.size() < size || ok && (x.size() > least || x.size() == least && !last) {
+				continue
+			}
+			found, least, ok = place{c, i}, x.size(), true
+			if least == size && !last {
+				return found, true
+			}
+		}
+	}
+	return found, ok
 }

@@ -29,11 +29,15 @@ func nameOf[T ~uint8](names []string, v T, what string) string {
 	return fmt.Sprintf("%s(%d)", what, uint8(v))
 }
 
-func (k Kind) valid() bool { return k == DRAM || k == L1 || k == L1Small || k == Trace }
+// Kinds returns all kinds.
+func Kinds() []Kind { return []Kind{DRAM, L1, L1Small, Trace} }
+
+// Valid reports whether there is such a kind.
+func (k Kind) Valid() bool { return k == DRAM || k == L1 || k == L1Small || k == Trace }
 
 // Code returns the name of the kind in tt-metal and its reports: DRAM, L1, L1_SMALL or TRACE.
 func (k Kind) Code() string {
-	if k.valid() {
+	if k.Valid() {
 		return strings.ToUpper(strings.ReplaceAll(k.String(), " ", "_"))
 	}
 	return k.String()

@@ -157,7 +157,7 @@ func (m *Map) WriteSummary(w io.Writer) error {
 		return err
 	}
 	var rows [][]string
-	for _, k := range []Kind{DRAM, L1, L1Small, Trace} {
+	for _, k := range Kinds() {
 		if s := m.stats(k); s.Total != 0 {
 			rows = append(rows, []string{k.Code(), num(s.Total / kb), num(s.Allocated / kb), num(s.Free / kb), num(s.LargestHole / kb)})
 		}

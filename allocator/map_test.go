@@ -164,7 +164,7 @@ func churn(t *rapid.T, a *Allocator, label string, steps int) []Extent {
 func drawRequest(t *rapid.T, owner string) Request {
 	page := rapid.Uint64Range(1, 3000).Draw(t, "page")
 	r := Request{
-		Kind: rapid.SampledFrom([]Kind{DRAM, L1, L1Small, Trace}).Draw(t, "kind"), PageSize: page,
+		Kind: rapid.SampledFrom(Kinds()).Draw(t, "kind"), PageSize: page,
 		Size: page * rapid.Uint64Range(1, 9).Draw(t, "pages"), Shards: rapid.IntRange(1, 4).Draw(t, "shards"), Owner: owner,
 	}
 	if rapid.Bool().Draw(t, "direction") {

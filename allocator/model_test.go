@@ -24,7 +24,7 @@ func drive(t fataler, trace uint64, program []byte) {
 		tr = &naive{{end, 1<<16 - end}}
 	}
 	model := map[Kind]*naive{DRAM: dram, Trace: tr, L1: {{128, 1<<13 - 1024 - 128}}, L1Small: {{1<<13 - 1024, 1024}}}
-	kinds := []Kind{DRAM, L1, L1Small, Trace}
+	kinds := Kinds()
 
 	type entry struct {
 		Extent
@@ -471,10 +471,10 @@ func TestHolesToTheLastUnit(t *testing.T) {
 			t.Fatalf("unit %d is not free", 2*i+1)
 		}
 	}
-	if at, ok := h.take(1000); !ok || at != 16 {
+	if at, ok := h.take(FirstFit, 1000, false); !ok || at != 16 {
 		t.Fatalf("take: %d %v, want 16", at, ok)
 	}
-	if at, ok := h.take(size - 1016); !ok || at != 1016 {
+	if at, ok := h.take(FirstFit, size-1016, false); !ok || at != 1016 {
 		t.Fatalf("take the rest: %d %v, want 1016", at, ok)
 	}
 	must(t, check(h))

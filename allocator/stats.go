@@ -66,7 +66,7 @@ func (a *Allocator) Stats(k Kind) Stats {
 	return s
 }
 
-func (a *Allocator) has(k Kind) bool { return k.valid() && a.region[k] != nil }
+func (a *Allocator) has(k Kind) bool { return k.Valid() && a.region[k] != nil }
 
 func (a *Allocator) shared() bool { return a.region[Trace].holes == a.region[DRAM].holes }
 
@@ -182,12 +182,12 @@ func (a *Allocator) outOfMemoryLocked(e *Extent, r *Request, reg *region) error 
 
 // Usage is the use of one kind's memory, in bytes over all banks.
 type Usage struct {
-	Allocated uint64
-	Peak      uint64 // most that was ever allocated at once
 	// Capacity is what the kind could have if nothing else were allocated; DRAM and Trace may share
 	// it.
-	Capacity uint64
-	Extents  int
+	Capacity  uint64 `json:"capacity"`
+	Allocated uint64 `json:"allocated"`
+	Peak      uint64 `json:"peak"`    // most that was ever allocated at once
+	Extents   uint64 `json:"extents"` // live buffers, or traces
 }
 
 // Gauge is told of every change of a kind's memory, and of each kind once by New. Set must be quick
@@ -199,5 +199,5 @@ type Gauge interface {
 func (a *Allocator) notifyLocked(k Kind) {
 	r := a.region[k]
 	n := uint64(r.banks)
-	a.cfg.Gauge.Set(k, Usage{Allocated: r.allocated * n, Peak: r.peak * n, Capacity: (r.high - r.low) * n, Extents: r.extents})
+	a.cfg.Gauge.Set(k, Usage{Capacity: (r.high - r.low) * n, Allocated: r.allocated * n, Peak: r.peak * n, Extents: uint64(r.extents)})
 }

@@ -95,7 +95,11 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 
 func (m *Mesh) firstHere(l *layout, i int) bool {
 	for _, j := range m.here {
-		if l.same(m.chips[i].Coord, m.chips[j].Coord) {
+		differ := false
+		for a, axis := range l.split {
+			differ = differ || axis != Replicate && m.chips[i].Coord[a] != m.chips[j].Coord[a]
+		}
+		if !differ {
 			return j == i
 		}
 	}

@@ -2,11 +2,15 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
+	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // Recorder records programs on one queue of each chip. Use it from one goroutine at a time.
@@ -60,9 +64,6 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 	}
 	return t, nil
 }
-
-// Such calls are refused on the caller's goroutine, so that the error names the caller's line.
-func capturing(ctx context.Context) bool { return ctx.Value(captureKey{}) != nil }
 
 // Queue returns the Recorder of another queue of the capture, or nil.
 func (r *Recorder) Queue(q *Queue) *Recorder { return r.others[q] }
@@ -165,5 +166,183 @@ func (q *Queue) In(r Range) ([]*reprise.Queue, error) {
 			out = append(out, q.qs[i])
 		}
 	}
+	return out, nil
+}
+
+// Loop is [reprise.Recorder.Loop] on every chip. Each chip counts for itself.
+func (r *Recorder) Loop(n uint32, body func() error) error {
+	return r.control("record a loop", func(i int, b []func() error) error { return r.rs[i].Loop(n, b[0]) }, body)
+}
+
+// While is [reprise.Recorder.While] on every chip. Each chip decides by its own word. Programs that
+// wait for other chips, as collectives do, hang if the chips decide differently.
+func (r *Recorder) While(cond func(c *Chip) reprise.Cond, limit uint32, body func() error) error {
+	return r.control("record a loop", func(i int, b []func() error) error { return r.rs[i].While(cond(r.m.chips[i]), limit, b[0]) }, body)
+}
+
+// If is [reprise.Recorder.If] on every chip. Each chip decides by its own word, as for While.
+func (r *Recorder) If(cond func(c *Chip) reprise.Cond, then, otherwise func() error) error {
+	bodies := []func() error{then}
+	if otherwise != nil {
+		bodies = append(bodies, otherwise)
+	}
+	return r.control("record a branch", func(i int, b []func() error) error {
+		return r.rs[i].If(cond(r.m.chips[i]), b[0], append(b, nil)[1])
+	}, bodies...)
+}
+
+// Switch is [reprise.Recorder.Switch] on every chip.
+func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
+	if err := b.of(r.m); err != nil {
+		return r.m.failure("record a branch", []error{err})
+	}
+	return r.control("record a branch", func(i int, bs []func() error) error { return r.rs[i].Switch(b.bufs[i], offset, bs...) }, bodies...)
+}
+
+// Call is [reprise.Recorder.Call] of a trace that was captured on the same queue of every chip.
+func (r *Recorder) Call(t *reprise.Trace) error {
+	return r.each("record a call", func(i int) error { return r.rs[i].Call(t) })
+}
+
+// control records the same construct on all chips and calls each body once, when all chips are in
+// it. The chips' constructs are coroutines that stop at the start of a body and continue at its
+// end.
+func (r *Recorder) control(op string, construct func(i int, bodies []func() error) error, bodies ...func() error) error {
+	var ended error
+	errs := make([]error, len(r.rs))
+	next := make([]func() (int, bool), len(r.rs))
+	for _, i := range r.m.here {
+		bs := make([]func() error, len(bodies))
+		pull, stop := iter.Pull(func(yield func(int) bool) {
+			for k := range bodies {
+				if bodies[k] == nil {
+					continue
+				}
+				bs[k] = func() error {
+					yield(k)
+					return ended
+				}
+			}
+			errs[i] = construct(i, bs)
+		})
+		defer stop()
+		next[i] = pull
+	}
+	for {
+		body, open := 0, 0
+		for _, i := range r.m.here {
+			if k, ok := next[i](); ok {
+				body, open = k, open+1
+			} else if errs[i] != nil {
+				return r.m.failure(op, errs)
+			}
+		}
+		if open == 0 {
+			return nil
+		}
+		ended = bodies[body]()
+	}
+}
+
+// Skew is the time difference between the chips of a replay.
+type Skew struct {
+	Chips []ChipTime // in the order of the trace's parts
+	// Spread is the time from the first chip to the last, Within the error bound: twice the
+	// duration of the longest clock reading.
+	Spread, Within time.Duration
+}
+
+// ChipTime is the time of one chip.
+type ChipTime struct {
+	Chip  *Chip
+	After time.Duration
+}
+
+const clockGap = 20 * time.Millisecond
+
+// Skew waits for the queues, replays a trace and returns the differences between the chips' ends of
+// the replay, from time stamps of their dispatchers: if the trace takes equally long on every chip,
+// those of the starts. A call takes some tens of milliseconds.
+func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
+	fail := func(err error) (*Skew, error) {
+		return nil, fmt.Errorf("mesh: skew of trace %q: %w", t.Name(), err)
+	}
+	type reading struct {
+		chip        *Chip
+		queue       *reprise.Queue
+		first, last dispatch.Clock
+		event       *reprise.Event
+	}
+	var at []reading
+	for _, p := range t.Parts() {
+		i := slices.IndexFunc(m.chips, func(c *Chip) bool { return c.Device == p.Queue.Device() })
+		if i < 0 {
+			return fail(ErrWrongMesh)
+		}
+		at = append(at, reading{chip: m.chips[i], queue: p.Queue})
+	}
+	out := &Skew{}
+	var errs []error
+	clocks := func(put func(r *reading, c dispatch.Clock)) error {
+		for i := range at {
+			now, err := at[i].queue.Clock()
+			if err != nil {
+				return err
+			}
+			out.Within = max(out.Within, 2*now.Within)
+			put(&at[i], now)
+		}
+		return nil
+	}
+	for i := range at {
+		if err := at[i].queue.Wait(ctx); err != nil {
+			return fail(err)
+		}
+		at[i].event = at[i].chip.Device.NewEvent("skew", reprise.Timed())
+	}
+	if err := clocks(func(r *reading, c dispatch.Clock) { r.first = c }); err != nil {
+		return fail(err)
+	}
+	if err := t.Replay(ctx); err != nil {
+		return nil, err
+	}
+	for i := range at {
+		errs = append(errs, at[i].queue.Record(ctx, at[i].event))
+	}
+	for i := range at {
+		errs = append(errs, at[i].event.Wait(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fail(err)
+	}
+	if rest := clockGap - time.Since(at[0].first.Host); rest > 0 {
+		select {
+		case <-ctx.Done():
+			return fail(ctx.Err())
+		case <-time.After(rest):
+		}
+	}
+	if err := clocks(func(r *reading, c dispatch.Clock) { r.last = c }); err != nil {
+		return fail(err)
+	}
+	var first, last time.Duration
+	for i := range at {
+		r := &at[i]
+		cycles, ok := r.event.DeviceTime()
+		if !ok || r.last.Cycles == r.first.Cycles {
+			return fail(fmt.Errorf("chip %v: its clock stands still", r.chip.Coord))
+		}
+		perCycle := float64(r.last.Host.Sub(r.first.Host)) / float64(r.last.Cycles-r.first.Cycles)
+		when := r.first.Host.Sub(at[0].first.Host) + time.Duration(float64(int64(cycles-r.first.Cycles))*perCycle)
+		if i == 0 {
+			first, last = when, when
+		}
+		first, last = min(first, when), max(last, when)
+		out.Chips = append(out.Chips, ChipTime{Chip: r.chip, After: when})
+	}
+	for i := range out.Chips {
+		out.Chips[i].After -= first
+	}
+	out.Spread = last - first
 	return out, nil
 }

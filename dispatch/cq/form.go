@@ -325,11 +325,11 @@ func zerosAt(b []byte, from, at int, name string) error {
 
 // Field is one field of a command as it lies in the stream.
 type Field struct {
-	Name   string
-	Offset int
-	Size   int
-	Value  uint64 // little-endian
-	Text   string
+	Name   string `json:"name"`
+	Offset int    `json:"-"`
+	Size   int    `json:"-"`
+	Value  uint64 `json:"value"` // little-endian
+	Text   string `json:"text"`
 }
 
 func (v *Revision) fields(l Layout, its []item) []Field {

@@ -10,14 +10,14 @@ import (
 // Reading is one command of a stream as a revision reads it. A relay with its dispatcher command is
 // one reading.
 type Reading struct {
-	Offset int // of the prefetcher's command; inside a Sequence, At but for the first
-	Size   int
-	Relay  string // the command around it: "RELAY_INLINE", nameNoFlush or "FORWARD_SUBORDINATE"
-	Who    string // "prefetch", "dispatch" or "dispatch_s"
-	Name   string
-	At     int // of the command itself
-	Fields []Field
-	Data   int
+	Offset int     `json:"offset"` // of the prefetcher's command; inside a Sequence, At but for the first
+	Size   int     `json:"bytes"`
+	Who    string  `json:"who"` // "prefetch", "dispatch" or "dispatch_s"
+	Name   string  `json:"name"`
+	Relay  string  `json:"relay,omitempty"` // the command around it: "RELAY_INLINE", nameNoFlush or "FORWARD_SUBORDINATE"
+	Data   int     `json:"data_bytes"`
+	Fields []Field `json:"fields"`
+	At     int     `json:"-"` // of the command itself
 }
 
 func (r *Reading) String() string {

@@ -466,11 +466,6 @@ type marker struct {
 	marked  uint64
 }
 
-func newMarker(m probe.Machine) (*marker, error) {
-	costs, err := probe.Calibrate(m, probe.Marks)
-	return &marker{machine: m, report: &report.Markers{Operations: []report.Marked{}, Costs: costs}}, err
-}
-
 // mark repeats the awaited operation of a figure. A nil marker does nothing.
 func (m *marker) mark(id string, j *measure.Job, times int) (err error) {
 	if m == nil || j.Submit == nil {

@@ -152,7 +152,11 @@ func summarizeWaits(s *session) error {
 		of := "/pace=" + defaultPace.name + "/comes=" + w.name
 		s.fill(rows[i], "wake/wait"+of, "p90")
 		if f, ok := s.report.Figure("wake/processor" + of); ok {
-			rows[i].More = append(rows[i].More, report.Share.Of("processor", f.Mean/float64(w.mean())))
+			mean := w.after
+			if !w.repeat {
+				mean = w.after * 3 / 2
+			}
+			rows[i].More = append(rows[i].More, report.Share.Of("processor", f.Mean/float64(mean)))
 		}
 		if f, ok := s.report.Figure("wake/wait/pace=" + spinningPace.name + "/comes=" + comesAgain.name); ok {
 			rows[i].Others = limit(report.Ns.Of("spinning", f.P50))

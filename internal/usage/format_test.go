@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/expect"
 )
 
@@ -114,7 +115,7 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("text %q isn't printable", s)
 			}
 		}
-		if e.PID <= 0 || len(e.Memory) > len(Kinds()) {
+		if e.PID <= 0 || len(e.Memory) > len(allocator.Kinds()) {
 			t.Errorf("decoded %+v", e)
 		}
 	})

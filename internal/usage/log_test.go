@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/allocator"
 )
 
 var card = Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Serial: "0100014511000001", Arch: "blackhole", NUMANode: -1}
@@ -53,17 +55,17 @@ func only(t testing.TB, dir string) Entry {
 func TestReadersSeeWhatWasSet(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
-	l.Set(DRAM, Value{Capacity: 32 << 30, Allocated: 5, Peak: 7, Extents: 2})
-	l.Set(DRAM, Value{Capacity: 32 << 30, Allocated: 6, Peak: 8, Extents: 3})
-	l.Set(Trace, Value{Capacity: 32 << 30})
-	l.Set(2, Value{Capacity: 1}) // no device's
-	l.Set(200, Value{Capacity: 1})
+	l.Set(allocator.DRAM, allocator.Usage{Capacity: 32 << 30, Allocated: 5, Peak: 7, Extents: 2})
+	l.Set(allocator.DRAM, allocator.Usage{Capacity: 32 << 30, Allocated: 6, Peak: 8, Extents: 3})
+	l.Set(allocator.Trace, allocator.Usage{Capacity: 32 << 30})
+	l.Set(2, allocator.Usage{Capacity: 1}) // no device's
+	l.Set(200, allocator.Usage{Capacity: 1})
 	got := only(t, dir)
 	want := Entry{
 		PID: os.Getpid(), Start: startOf(os.Getpid()), Namespace: namespace(), Command: filepath.Base(os.Args[0]), Device: card,
 		Memory: []Record{
-			{Kind: DRAM, Updates: 2, Value: Value{Capacity: 32 << 30, Allocated: 6, Peak: 8, Extents: 3}},
-			{Kind: Trace, Updates: 1, Value: Value{Capacity: 32 << 30}},
+			{Kind: allocator.DRAM, Updates: 2, Usage: allocator.Usage{Capacity: 32 << 30, Allocated: 6, Peak: 8, Extents: 3}},
+			{Kind: allocator.Trace, Updates: 1, Usage: allocator.Usage{Capacity: 32 << 30}},
 		},
 		Path: l.Path(), UID: os.Geteuid(),
 	}
@@ -85,7 +87,7 @@ func TestCloseDeletesTheLog(t *testing.T) {
 	l := create(t, dir, card)
 	for range 2 {
 		must(t, l.Close())
-		l.Set(DRAM, Value{Allocated: 1})
+		l.Set(allocator.DRAM, allocator.Usage{Allocated: 1})
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
 		t.Errorf("after Close the directory has %v (%v)", files, err)
@@ -110,11 +112,11 @@ func TestCloseUnlocksWhatReadersHaveOpen(t *testing.T) {
 func TestWriterSurvivesACutFile(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	must(t, l.file.Truncate(0))
-	l.Set(DRAM, Value{Allocated: 1})
+	l.Set(allocator.DRAM, allocator.Usage{Allocated: 1})
 	if !l.dead.Load() {
 		t.Error("a store into memory that is gone went unnoticed")
 	}
-	l.Set(DRAM, Value{Allocated: 2})
+	l.Set(allocator.DRAM, allocator.Usage{Allocated: 2})
 }
 
 func TestCreateFails(t *testing.T) {
@@ -129,8 +131,7 @@ func TestSetAllocatesNothing(t *testing.T) {
 	n := uint64(0)
 	if got := testing.AllocsPerRun(1000, func() {
 		n++
-		l.Set(DRAM,
-			Value{Capacity: 1 << 40, Allocated: n, Peak: n, Extents: 1})
+		l.Set(allocator.DRAM, allocator.Usage{Capacity: 1 << 40, Allocated: n, Peak: n, Extents: 1})
 	}); got != 0 {
 		t.Errorf("Set allocates %v times", got)
 	}
@@ -139,7 +140,7 @@ func TestSetAllocatesNothing(t *testing.T) {
 func TestReadersSeeWholeUpdates(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
-	l.Set(L1, Value{})
+	l.Set(allocator.L1, allocator.Usage{})
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -148,7 +149,7 @@ func TestReadersSeeWholeUpdates(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				l.Set(L1, Value{n, n, n, n})
+				l.Set(allocator.L1, all(n))
 			}
 		}
 	})
@@ -159,8 +160,8 @@ func TestReadersSeeWholeUpdates(t *testing.T) {
 		if r.Torn {
 			continue // the writer was updating during every try: then nothing is promised
 		}
-		if n := r.Allocated; r.Value != (Value{n, n, n, n}) || r.Updates != n+1 {
-			t.Fatalf("after %d updates the record is %+v", r.Updates, r.Value)
+		if n := r.Allocated; r.Usage != all(n) || r.Updates != n+1 {
+			t.Fatalf("after %d updates the record is %+v", r.Updates, r.Usage)
 		}
 	}
 }
@@ -184,10 +185,10 @@ func write(dir string) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	l.Set(DRAM, Value{Capacity: 1})
+	l.Set(allocator.DRAM, allocator.Usage{Capacity: 1})
 	fmt.Println(l.Path())
 	for n := uint64(0); ; n++ {
-		l.Set(DRAM, Value{n, n, n, n})
+		l.Set(allocator.DRAM, all(n))
 	}
 }
 
@@ -311,13 +312,13 @@ func TestKilledWriters(t *testing.T) {
 func TestStoppedWriter(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
-	l.Set(DRAM, Value{Capacity: 100, Allocated: 1})
-	l.Set(L1, Value{Capacity: 50, Allocated: 2})
-	*word(l.mem, atRecords+int(DRAM)*recordSize) |= 1 // where an update stores first
-	*word(l.mem, atRecords+int(DRAM)*recordSize+atCapacity+8) = 10
+	l.Set(allocator.DRAM, allocator.Usage{Capacity: 100, Allocated: 1})
+	l.Set(allocator.L1, allocator.Usage{Capacity: 50, Allocated: 2})
+	*word(l.mem, atRecords+int(allocator.DRAM)*recordSize) |= 1 // where an update stores first
+	*word(l.mem, atRecords+int(allocator.DRAM)*recordSize+atCapacity+8) = 10
 	want := []Record{
-		{Kind: DRAM, Torn: true, Updates: 1, Value: Value{Capacity: 100, Allocated: 10}},
-		{Kind: L1, Updates: 1, Value: Value{Capacity: 50, Allocated: 2}},
+		{Kind: allocator.DRAM, Torn: true, Updates: 1, Usage: allocator.Usage{Capacity: 100, Allocated: 10}},
+		{Kind: allocator.L1, Updates: 1, Usage: allocator.Usage{Capacity: 50, Allocated: 2}},
 	}
 	noDiff(t, only(t, dir).Memory, want, "records")
 }
@@ -334,13 +335,13 @@ func TestTornReads(t *testing.T) {
 		{"as often as there are loads of one try", 7, false},
 		{"always", 1 << 40, true},
 	} {
-		l.Set(DRAM, Value{1, 1, 1, 1})
+		l.Set(allocator.DRAM, all(1))
 		n := uint64(1)
 		r := &reader{patience: 2}
 		r.between = func() {
 			if int(n) <= c.changes {
 				n++
-				l.Set(DRAM, Value{n, n, n, n})
+				l.Set(allocator.DRAM, all(n))
 			}
 		}
 		b, err := r.copy(l.mem)
@@ -348,7 +349,7 @@ func TestTornReads(t *testing.T) {
 		e, err := Decode(b)
 		must(t, err)
 		got := e.Memory[0]
-		if got.Torn != c.torn || !c.torn && got.Value != (Value{n, n, n, n}) {
+		if got.Torn != c.torn || !c.torn && got.Usage != all(n) {
 			t.Errorf("changed %s: read %+v, the last update was %d", c.name, got, n)
 		}
 	}
@@ -460,7 +461,7 @@ func TestForeignFiles(t *testing.T) {
 func TestReaderSurvivesACutFile(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	must(t, l.file.Truncate(0))
-	if _, err := newReader().copy(l.mem); !errors.Is(err, ErrTruncated) {
+	if _, err := new(reader).copy(l.mem); !errors.Is(err, ErrTruncated) {
 		t.Errorf("got %v, want %v", err, ErrTruncated)
 	}
 }
@@ -479,4 +480,9 @@ func TestTooManyLogs(t *testing.T) {
 func TestReadNeedsADirectory(t *testing.T) {
 	fails(t, second(Read(filepath.Join(t.TempDir(), "none"))), os.ErrNotExist, "Read")
 	fails(t, second(Sweep(filepath.Join(t.TempDir(), "none"))), os.ErrNotExist, "Sweep")
+}
+
+// all is a value of equal numbers, in which a mixture would be seen.
+func all(n uint64) allocator.Usage {
+	return allocator.Usage{Capacity: n, Allocated: n, Peak: n, Extents: n}
 }

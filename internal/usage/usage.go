@@ -22,6 +22,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/reprise-tt/reprise/allocator"
 )
 
 var (
@@ -57,7 +59,7 @@ type header struct {
 
 const (
 	atMagic   = 0
-	atRecords = 512 // numKinds records, then one of Activity and maxQueues of QueueActivity; each is a cache line
+	atRecords = 512 // records by kind, then one of Activity and maxQueues of QueueActivity; each is a cache line
 
 	magic        = 0x45474153_55505254 // "TRPUSAGE"
 	flagEmulated = 1 << 0
@@ -70,21 +72,9 @@ const (
 	atCapacity = 8
 )
 
-// Kind is a kind of device memory, with the values of tt-metal's BufferType.
-type Kind uint8
-
-// The kinds.
-const (
-	DRAM    Kind = 0
-	L1      Kind = 1
-	L1Small Kind = 3
-	Trace   Kind = 4
-
-	numKinds = 5
-)
-
 // Records after those of the kinds.
 const (
+	numKinds       = 5
 	activityRecord = numKinds
 	queueRecord    = numKinds + 1
 	maxQueues      = 2
@@ -106,32 +96,6 @@ type QueueActivity struct {
 	FetchBlocked    uint64 `json:"fetch_blocked"` // it waited for the dispatcher
 	DispatchIdle    uint64 `json:"dispatch_idle"` // the dispatcher waited for commands
 	DispatchBlocked uint64 `json:"dispatch_blocked"`
-}
-
-// Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{DRAM, L1, L1Small, Trace} }
-
-var kindNames = [numKinds]string{"DRAM", "L1", "", "L1_SMALL", "TRACE"}
-
-// String returns tt-metal's name.
-func (k Kind) String() string {
-	if k.valid() {
-		return kindNames[k]
-	}
-	return fmt.Sprintf("kind(%d)", uint8(k))
-}
-
-// MarshalText returns the name.
-func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
-
-func (k Kind) valid() bool { return k < numKinds && kindNames[k] != "" }
-
-// Value is in bytes over all banks. DRAM and Trace may share their capacity.
-type Value struct {
-	Capacity  uint64 `json:"capacity"`
-	Allocated uint64 `json:"allocated"`
-	Peak      uint64 `json:"peak"`    // the most that was ever allocated at once
-	Extents   uint64 `json:"extents"` // live buffers, or traces
 }
 
 // Long text is cut.
@@ -163,8 +127,8 @@ type Entry struct {
 
 // Record is one kind's memory.
 type Record struct {
-	Kind Kind `json:"kind"`
-	Value
+	Kind allocator.Kind `json:"kind"`
+	allocator.Usage
 	Updates uint64 `json:"updates"`
 	Torn    bool   `json:"torn,omitempty"` // the writer was inside an update during the whole read: the numbers may be of different ones
 }
@@ -199,9 +163,10 @@ func Decode(b []byte) (*Entry, error) {
 		}
 		return le.Uint64(r[atSequence:]), w
 	}
-	for _, k := range Kinds() {
+	for _, k := range allocator.Kinds() {
 		if seq, w := words(int(k)); seq != 0 { // else the device doesn't have it
-			e.Memory = append(e.Memory, Record{k, Value{w[0], w[1], w[2], w[3]}, seq / 2, seq&1 != 0})
+			e.Memory = append(e.Memory, Record{k,
+				allocator.Usage{Capacity: w[0], Allocated: w[1], Peak: w[2], Extents: w[3]}, seq / 2, seq&1 != 0})
 		}
 	}
 	_, w := words(activityRecord)
@@ -270,8 +235,6 @@ const (
 	pauses = 64
 	pause  = 100 * time.Microsecond
 )
-
-func newReader() *reader { return &reader{patience: pauses} }
 
 func (r *reader) copy(mem []byte) (b []byte, err error) {
 	old := debug.SetPanicOnFault(true)
@@ -346,11 +309,11 @@ type Log struct {
 // Path returns the log's file.
 func (l *Log) Path() string { return l.path }
 
-// Set stores into one cache line. Calls for the same kind must not be concurrent. After Close it
-// does nothing.
-func (l *Log) Set(k Kind, v Value) {
-	if k.valid() {
-		l.set(int(k), [recordWords]uint64{v.Capacity, v.Allocated, v.Peak, v.Extents})
+// Set implements allocator.Gauge: it stores into one cache line. Calls for the same kind must not
+// be concurrent. After Close it does nothing.
+func (l *Log) Set(k allocator.Kind, u allocator.Usage) {
+	if k.Valid() {
+		l.set(int(k), [recordWords]uint64{u.Capacity, u.Allocated, u.Peak, u.Extents})
 	}
 }
 

@@ -31,7 +31,7 @@ func Read(dir string) (*Snapshot, error) {
 	}
 	s := &Snapshot{Time: time.Now()}
 	seen := map[int]int{}
-	r, ns := newReader(), namespace()
+	r, ns := &reader{patience: pauses}, namespace()
 	for _, path := range files {
 		e, err := r.read(path, ns, seen)
 		switch {
@@ -170,8 +170,7 @@ func Sweep(dir string) (int, error) {
 	}
 	n := 0
 	var errs []error
-	r, ns := newReader(), namespace()
-	r.patience = 0 // the numbers don't matter
+	r, ns := &reader{}, namespace() // without patience: the numbers don't matter
 	for _, path := range files {
 		if !r.stale(path, ns) {
 			continue

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -137,30 +138,28 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 	if addr%32 != 0 || len(p)%32 != 0 {
 		return fmt.Errorf("remote: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)
 	}
-	return t.locked(ctx, func() error { return t.blocksLocked(ctx, xy, addr, p, flags) })
-}
-
-func (t *Tunnel) blocksLocked(ctx context.Context, xy chip.XY, addr uint64, p []byte, flags uint32) error {
-	for b := range slices.Chunk(p, BlockSize) {
-		if flags&commandWrite != 0 {
-			at := commandBuffers + uint64(t.w.Load32(requestQueue+queueWrite)&3)*BlockSize
-			for i := 0; i < len(b); i += 4 {
-				t.w.Store32(at+uint64(i), binary.LittleEndian.Uint32(b[i:]))
+	return t.locked(ctx, func() error {
+		for b := range slices.Chunk(p, BlockSize) {
+			if flags&commandWrite != 0 {
+				at := commandBuffers + uint64(t.w.Load32(requestQueue+queueWrite)&3)*BlockSize
+				for i := 0; i < len(b); i += 4 {
+					t.w.Store32(at+uint64(i), binary.LittleEndian.Uint32(b[i:]))
+				}
 			}
-		}
-		slot, err := t.commandLocked(ctx, xy, addr, len(b), uint32(len(b)), flags)
-		if err != nil {
-			return err
-		}
-		if flags&commandRead != 0 {
-			at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
-			for i := 0; i < len(b); i += 4 {
-				binary.LittleEndian.PutUint32(b[i:], t.w.Load32(at+uint64(i)))
+			slot, err := t.commandLocked(ctx, xy, addr, len(b), uint32(len(b)), flags)
+			if err != nil {
+				return err
 			}
+			if flags&commandRead != 0 {
+				at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
+				for i := 0; i < len(b); i += 4 {
+					binary.LittleEndian.PutUint32(b[i:], t.w.Load32(at+uint64(i)))
+				}
+			}
+			addr += uint64(len(b))
 		}
-		addr += uint64(len(b))
-	}
-	return nil
+		return nil
+	})
 }
 
 // The firmware executes abandoned commands when the link is up again.
@@ -264,3 +263,14 @@ func (t *Tunnel) commandLocked(ctx context.Context, xy chip.XY, addr uint64, n i
 	}
 	return slot, nil
 }
+
+var (
+	// ErrNoAnswer: the Ethernet firmware did not execute a command in time: the link is down, or it
+	// doesn't run.
+	ErrNoAnswer = errors.New("the Ethernet firmware doesn't answer")
+	// ErrUnreachable: the chip's card is missing or not given to this process, or the firmware on
+	// the way doesn't forward.
+	ErrUnreachable = errors.New("no way leads to the chip")
+	// ErrRange: an access through a tunnel has an invalid size or address.
+	ErrRange = errors.New("out of range")
+)

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
 // region is host memory that the device reaches. The recorder gives the device memory of its own
@@ -101,15 +103,6 @@ func (p *pages) copyTo(to, from []byte) {
 			copy(to[at:], from[at:min(at+memoryBlock, len(from))])
 		}
 	}
-}
-
-func (m *memory) number(file, va uint64) (int, bool) {
-	for i, p := range slices.Backward(m.pins) {
-		if p.file == file && p.va == va && va != 0 && p.region != nil {
-			return i, true
-		}
-	}
-	return 0, false
 }
 
 // overlaps: a region has at least a part of the range.
@@ -296,4 +289,71 @@ func (m *memory) apply(ds []Delta) bool { return m.show(ds, true) }
 
 func sameDeltas(a, b []Delta) bool {
 	return slices.EqualFunc(a, b, func(a, b Delta) bool { return a.Pin == b.Pin && a.Off == b.Off && bytes.Equal(a.Data, b.Data) })
+}
+
+// anonymous has pin numbers for addresses, which differ between processes.
+func (m *memory) anonymous(file uint64, req uint32, arg []byte) []byte {
+	b := bytes.Clone(arg)
+	n := len(m.pins)
+	if req == kabi.IoctlUnpinPages {
+		if i, ok := m.unpinned(file, arg); ok {
+			n = i
+		}
+	}
+	setAddress(req, b, uint64(n))
+	return b
+}
+
+func pinRange(arg []byte) (va, size uint64) {
+	in := decode[kabi.PinPagesIn](arg)
+	return in.VirtualAddress, in.Size
+}
+
+func setAddress(req uint32, arg []byte, va uint64) {
+	switch req {
+	case kabi.IoctlPinPages:
+		in := decode[kabi.PinPagesIn](arg)
+		in.VirtualAddress = va
+		kabi.Put(arg, &in)
+	case kabi.IoctlUnpinPages:
+		in := decode[kabi.UnpinPagesIn](arg)
+		in.VirtualAddress = va
+		kabi.Put(arg, &in)
+	}
+}
+
+// unpinned returns the newest pin at the address that a request unpins.
+func (m *memory) unpinned(file uint64, arg []byte) (int, bool) {
+	va := decode[kabi.UnpinPagesIn](arg).VirtualAddress
+	for i, p := range slices.Backward(m.pins) {
+		if p.file == file && p.va == va && va != 0 && p.region != nil {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func (m *memory) allocated(file uint64, arg []byte) {
+	out := output[kabi.AllocateDMABufIn, kabi.AllocateDMABufOut](arg)
+	m.add(&pin{file: file, off: out.MappingOffset}, nil)
+}
+
+func (m *memory) buffer(file, off uint64) *pin {
+	i := slices.IndexFunc(m.pins, func(p *pin) bool {
+		return p.file == file && p.va == 0 && p.off == off && off != 0 && p.region == nil
+	})
+	if i < 0 {
+		return nil
+	}
+	return m.pins[i]
+}
+
+func inputSize(req uint32) int {
+	switch req {
+	case kabi.IoctlPinPages:
+		return kabi.Size[kabi.PinPagesIn]()
+	case kabi.IoctlUnpinPages:
+		return kabi.Size[kabi.UnpinPagesIn]()
+	}
+	return 0
 }

@@ -270,23 +270,19 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	}
 	switch req {
 	case kabi.IoctlPinPages:
-		p.pinned(f.n, arg)
+		va, size := pinRange(arg)
+		in, at, ok := p.mem.recordable(va, size)
+		switch {
+		case !ok:
+			in, at = nil, 0
+		case in == nil:
+			in = whole(va, size)
+		}
+		p.mem.add(&pin{file: f.n, va: va, at: at}, in)
 	case kabi.IoctlAllocateDMABuf:
 		p.mem.allocated(f.n, arg)
 	}
 	return nil
-}
-
-func (p *Player) pinned(file uint64, arg []byte) {
-	va, size := pinRange(arg)
-	in, at, ok := p.mem.recordable(va, size)
-	switch {
-	case !ok:
-		in, at = nil, 0
-	case in == nil:
-		in = whole(va, size)
-	}
-	p.mem.add(&pin{file: file, va: va, at: at}, in)
 }
 
 func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {

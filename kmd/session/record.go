@@ -296,7 +296,11 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 	}
 	record(&e, func() {
 		if m, err = f.f.Mmap(offset, length); err == nil && m.Mem != nil && buffer != nil {
-			host, err = f.buffer(buffer, &m)
+			if host, err = r.mem.attachBuffer(buffer, len(m.Mem), m.Mem); err != nil {
+				err = errors.Join(err, m.Unmap())
+			} else {
+				r.quiet.Reset(hostQuiet)
+			}
 		}
 		e.failed(err)
 	})
@@ -313,27 +317,13 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 		}
 		m.Mem, m.IO = nil, &recordedMap{r: r, io: io, file: f.n, n: e.Map}
 	}
-	return f.unmapped(m, e.Map, buffer), nil
-}
-
-func (f *recordedFile) buffer(p *pin, m *seam.Mapping) (*region, error) {
-	r, err := f.r.mem.attachBuffer(p, len(m.Mem), m.Mem)
-	if err != nil {
-		return nil, errors.Join(err, m.Unmap())
-	}
-	f.r.quiet.Reset(hostQuiet)
-	return r, nil
-}
-
-func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapping {
-	r, unmap := f.r, m.Unmap
+	n, unmap := e.Map, m.Unmap
 	m.Unmap = func() (err error) {
 		r.begin()
 		defer r.finish()
 		e := Event{Kind: KindUnmap, File: f.n, Map: n}
-		record := r.queryLocked
 		if buffer != nil {
-			record, e.Value, e.Off = r.changeLocked, 1, buffer.off
+			e.Value, e.Off = 1, buffer.off
 		}
 		record(&e, func() {
 			if buffer != nil {
@@ -344,7 +334,7 @@ func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapp
 		})
 		return err
 	}
-	return m
+	return m, nil
 }
 
 func (f *recordedFile) Close() (err error) {

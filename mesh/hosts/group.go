@@ -12,6 +12,9 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
+// Engine exchanges bytes between all hosts.
+type Engine = mesh.Hosts
+
 // Group is this host's mesh as one of several that work in step. Every host must call the same
 // methods in the same order. Calls from several goroutines run one at a time.
 type Group struct {

@@ -68,7 +68,11 @@ func (l *Local) Exchange(ctx context.Context, op string, mine []byte) ([][]byte,
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		l.j.end(r, op, ctx.Err())
+		l.j.mu.Lock()
+		if l.j.round == r {
+			l.j.endLocked(r, op, ctx.Err())
+		}
+		l.j.mu.Unlock()
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -111,14 +115,6 @@ func (j *job) enter(rank int, op string, data []byte) (*round, error) {
 		j.endLocked(r, op, ErrGone)
 	}
 	return r, nil
-}
-
-func (j *job) end(r *round, op string, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.round == r {
-		j.endLocked(r, op, err)
-	}
 }
 
 func (j *job) endLocked(r *round, op string, err error) {

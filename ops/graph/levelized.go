@@ -132,8 +132,15 @@ func (l *levelizer) connect() {
 			}
 		}
 	}
-	for v := range l.out {
-		l.out[v].OutputInfo = l.outputInfo(&l.out[v])
+	for i := range l.out {
+		v := &l.out[i]
+		for _, to := range v.Out {
+			c := &l.out[to]
+			if c.Level == v.Level && len(c.Arguments) > 0 && strings.HasPrefix(c.Arguments[0], "Tensor(") {
+				v.OutputInfo = c.Arguments[:1:1]
+				break
+			}
+		}
 	}
 }
 
@@ -159,14 +166,4 @@ func (l *levelizer) inputs(n *Node, takers []int) []int {
 		}
 	}
 	return takers[:min(tensors, len(takers))]
-}
-
-func (l *levelizer) outputInfo(v *Vertex) []string {
-	for _, to := range v.Out {
-		c := &l.out[to]
-		if c.Level == v.Level && len(c.Arguments) > 0 && strings.HasPrefix(c.Arguments[0], "Tensor(") {
-			return []string{c.Arguments[0]}
-		}
-	}
-	return []string{}
 }

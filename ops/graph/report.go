@@ -2,9 +2,13 @@ package graph
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -180,4 +184,203 @@ type Zone struct {
 	Line      int    `json:"line,omitempty"`
 	Start     uint64 `json:"start_cycle"`
 	End       uint64 `json:"end_cycle"`
+}
+
+// ErrArch is in errors about an architecture without standard devices.
+var ErrArch = errors.New("unknown architecture")
+
+// standard are devices as TT-NN describes them, by architecture: a Wormhole with 8 by 8 compute
+// cores (test_graph_report.py), and a Blackhole p150b (captures under graph_l1_traces).
+var standard = map[string]Device{
+	"wormhole": {GridX: 8, GridY: 8, ComputeX: 8, ComputeY: 8, WorkerL1Size: 1499136, L1Banks: 64, L1BankSize: 1395424,
+		FirstCircularBuffer: 103712,
+		DRAMChannels:        12, DRAMSizePerChannel: 1 << 30, Arch: "wormhole_b0"},
+	"blackhole": {GridX: 11, GridY: 10, ComputeX: 11, ComputeY: 10, WorkerL1Size: 1572864, L1Banks: 110, L1BankSize: 1461248,
+		FirstCircularBuffer: 111616,
+		DRAMChannels:        8, DRAMSizePerChannel: 0xFF000000, Arch: "blackhole"},
+}
+
+// CheckArch returns an error with [ErrArch] unless [Report.Describe] takes an architecture.
+func CheckArch(arch string) error {
+	if _, ok := standard[arch]; arch != "" && !ok {
+		return fmt.Errorf("graph: %w %q: want one of %v", ErrArch, arch, slices.Sorted(maps.Keys(standard)))
+	}
+	return nil
+}
+
+// Describe adds the devices that the nodes name, of an architecture (wormhole, blackhole, or empty
+// for none), to a report without devices, such as a list of nodes alone. Errors wrap [ErrArch].
+func (r *Report) Describe(arch string) error {
+	if err := CheckArch(arch); err != nil {
+		return err
+	}
+	if arch == "" || len(r.Devices) > 0 {
+		return nil
+	}
+	d := standard[arch]
+	d.FirstL1Bank = d.FirstCircularBuffer
+	d.Derive()
+	ids, _ := r.Graph.DeviceIDs()
+	if len(ids) == 0 { // nodes of 2025 name none: their buffers are of device 0
+		ids = []int64{0}
+	}
+	for _, id := range ids {
+		d.ID = id
+		r.Devices = append(r.Devices, d)
+	}
+	return nil
+}
+
+// defaultCores is a Wormhole's number of cores, TT-NN's default as well.
+const defaultCores = 64
+
+// Cores returns how many cores interleaved buffers are spread over: those of the devices' grid, or
+// 64 without devices.
+func (r *Report) Cores() int {
+	var most int64
+	for _, d := range r.Devices {
+		if d.GridX > 0 && d.GridY > 0 && d.GridX <= maxSide && d.GridY <= maxSide {
+			most = max(most, d.GridX*d.GridY)
+		}
+	}
+	return cmp.Or(int(most), defaultCores)
+}
+
+// maxSide limits the sides of a grid of cores; chips have smaller ones.
+const maxSide = 64
+
+// DeviceIDs returns the numbers of the devices that nodes name, in order. TT-NN's captures of what
+// ran have buffers under the number of a mesh and programs under its chip's. So the only device
+// with buffers alone and the only one with programs alone are taken as one, as in [PerCore]: second
+// maps the first number to the other, and ids leaves the first out.
+func (g *Graph) DeviceIDs() (ids []int64, second map[int64]int64) {
+	all, programs, buffers := map[int64]bool{}, map[int64]bool{}, map[int64]bool{}
+	for _, n := range g.All() {
+		id, ok := n.Params.Int(ParamDeviceID)
+		if !ok {
+			continue
+		}
+		all[id] = true
+		switch n.Type {
+		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
+			programs[id] = true
+		case BufferAllocate:
+			buffers[id] = true
+		}
+	}
+	second = map[int64]int64{}
+	if len(programs) == 1 && len(buffers) == 1 {
+		chip, mesh := slices.Collect(maps.Keys(programs))[0], slices.Collect(maps.Keys(buffers))[0]
+		if mesh != chip {
+			second[mesh] = chip
+			delete(all, mesh)
+		}
+	}
+	return slices.Sorted(maps.Keys(all)), second
+}
+
+// ProgramRun is a program that a device ran, with times from the device.
+type ProgramRun struct {
+	Function int    `json:"function"` // start of the innermost function that ran it, or that recorded it into the trace; -1 if unknown
+	Name     string `json:"program"`  // empty if it isn't known which program of the trace it was
+	Device   int64  `json:"device_id"`
+	Queue    int    `json:"queue"`
+	Cores    int    `json:"num_cores,omitempty"` // that it ran on, if known
+	// Trace is the name of the replayed trace, and Replay the number of its replay in this capture,
+	// from 1 on; zero outside of replays.
+	Trace  string `json:"trace,omitempty"`
+	Replay int    `json:"replay,omitempty"`
+	// Start and End are cycles of the device's clock: from the end of earlier programs to the end
+	// of its kernels. Those of a queue don't overlap.
+	Start uint64 `json:"start_cycle"`
+	End   uint64 `json:"end_cycle"`
+	// HostStart and HostEnd delimit the host's call, since the start of the capture.
+	HostStart time.Duration `json:"host_start_ns"`
+	HostEnd   time.Duration `json:"host_end_ns"`
+}
+
+// Cycles returns how long the program ran.
+func (p *ProgramRun) Cycles() uint64 { return p.End - min(p.Start, p.End) }
+
+// ClockMHz returns the frequency of a device's clock; 1,000 if unknown.
+func (r *Report) ClockMHz(device int64) float64 {
+	if d := r.device(device); d != nil && d.ClockMHz > 0 {
+		return d.ClockMHz
+	}
+	return 1000
+}
+
+// DeviceTime is how long a function's programs ran.
+type DeviceTime struct {
+	Programs int
+	Cycles   uint64
+	Time     time.Duration // by the clocks of the devices
+}
+
+func (t *DeviceTime) add(o DeviceTime) {
+	t.Programs += o.Programs
+	t.Cycles += o.Cycles
+	t.Time += o.Time
+}
+
+func (r *Report) timeOf(device int64, cycles uint64) time.Duration {
+	return time.Duration(float64(cycles) * 1000 / r.ClockMHz(device))
+}
+
+// DeviceTimes returns how long the programs of each function with programs ran, also in functions
+// inside, by the counter of the function's start.
+func (r *Report) DeviceTimes() map[int]DeviceTime {
+	if len(r.Programs) == 0 || r.Graph == nil {
+		return nil
+	}
+	own := map[int]DeviceTime{}
+	for _, p := range r.Programs {
+		t := own[p.Function]
+		t.add(DeviceTime{1, p.Cycles(), r.timeOf(p.Device, p.Cycles())})
+		own[p.Function] = t
+	}
+	calls := r.Graph.Calls()
+	sums := make([]DeviceTime, len(calls))
+	out := map[int]DeviceTime{}
+	for i := len(calls) - 1; i >= 0; i-- {
+		c := &calls[i]
+		sums[i].add(own[c.Start])
+		if sums[i].Programs == 0 {
+			continue
+		}
+		out[c.Start] = sums[i]
+		if c.Parent >= 0 {
+			sums[c.Parent].add(sums[i])
+		}
+	}
+	return out
+}
+
+// Function returns the counter of the start of the innermost open function, or -1 if none is open.
+func (r *Recorder) Function() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.open) < 2 {
+		return -1
+	}
+	return r.top().counter
+}
+
+// Started returns when the capture began.
+func (r *Recorder) Started() time.Time { return r.started }
+
+// SetPrograms sets the programs of the report, in the order of their starts on each queue.
+func (r *Recorder) SetPrograms(runs []ProgramRun) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.programs = runs
+}
+
+func (r *Report) device(id int64) *Device {
+	for i := range r.Devices {
+		if r.Devices[i].ID == id {
+			return &r.Devices[i]
+		}
+	}
+	return nil
 }

@@ -1,5 +1,10 @@
 package graph
 
+import (
+	"cmp"
+	"slices"
+)
+
 // programSums are the circular buffers, dataflow buffers and scratchpads of programs on one core,
 // by device: all bytes, and those in buffers.
 type programSums map[int64][2]int64
@@ -192,4 +197,228 @@ func Table(g *Graph) []Row {
 		out = append(out, r)
 	}
 	return out
+}
+
+// CoreUse is the most L1 in use on one core, in bytes, at different times.
+type CoreUse struct {
+	Circular   int64 `json:"peak_cb_per_core"`
+	Dataflow   int64 `json:"peak_dataflow_per_core"`
+	Scratchpad int64 `json:"peak_scratchpad_per_core"`
+	L1         int64 `json:"peak_l1_per_core"` // of buffers
+	Total      int64 `json:"peak_total_per_core"`
+}
+
+// PerCore returns the peaks of L1 on one core of one device. Circular and dataflow buffers and
+// scratchpads count on their cores, unless they lie in a buffer, which counts by itself. An L1
+// buffer counts with the size of its fullest bank in the report, or else with its pages spread over
+// the given number of cores, usually the grid.
+func PerCore(g *Graph, cores int) CoreUse {
+	var u CoreUse
+	CoreUses(g, cores, nil, func(_ int, now CoreUse) { u = u.atLeast(now) })
+	return u
+}
+
+// CoreUses calls f after each node that changes the L1 in use, counted as by [PerCore]. The core is
+// on the device with most in use among the given ones; nil stands for all.
+func CoreUses(g *Graph, cores int, devices []int64, f func(node int, now CoreUse)) {
+	all := g.coreDevices()
+	others := func(n *Node) bool { return devices != nil && !slices.Contains(devices, n.device()) }
+	type allocated struct{ device, size int64 }
+	live := map[int]allocated{} // per core, by node of the buffer
+	for i, n := range g.All() {
+		switch n.Type {
+		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
+			if others(n) {
+				continue
+			}
+			all.programs[n.device()].add(n)
+		case CircularDeallocate:
+			all.free(n.device())
+		case BufferAllocate:
+			if b := g.First(n, BufferNode); b != nil && n.inL1() && !others(n) {
+				s := SizeOnCore(n, cores)
+				live[b.Counter] = allocated{n.device(), s}
+				all.buffers[n.device()] = plus(all.buffers[n.device()], s)
+			}
+		case BufferDeallocate:
+			if b := g.bufferOf(n); b != nil { // its size is 0 if it is from before the capture
+				if a := live[b.Counter]; a.size > 0 {
+					all.buffers[a.device] -= a.size
+				}
+				delete(live, b.Counter)
+			}
+		default:
+			continue
+		}
+		f(i, all.now())
+	}
+}
+
+func (u CoreUse) atLeast(o CoreUse) CoreUse {
+	return CoreUse{max(u.Circular, o.Circular), max(u.Dataflow, o.Dataflow), max(u.Scratchpad, o.Scratchpad), max(u.L1, o.L1),
+		max(u.Total, o.Total)}
+}
+
+// coreDevices sums up the L1 of one core of each device. Devices with programs alone and with
+// buffers alone are taken as one, see [Graph.DeviceIDs].
+type coreDevices struct {
+	programs map[int64]*programUse
+	buffers  map[int64]int64
+}
+
+func (g *Graph) coreDevices() coreDevices {
+	c := coreDevices{map[int64]*programUse{}, map[int64]int64{}}
+	for _, n := range g.All() {
+		switch n.Type {
+		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
+			c.programs[n.device()] = &programUse{}
+		case BufferAllocate:
+			if n.inL1() {
+				c.buffers[n.device()] = 0
+			}
+		}
+	}
+	return c
+}
+
+// free removes the allocations of a device's programs, or of all devices' if it has none.
+func (c *coreDevices) free(device int64) {
+	_, own := c.programs[device]
+	for d := range c.programs {
+		if d == device || !own {
+			c.programs[d] = &programUse{}
+		}
+	}
+}
+
+func (c *coreDevices) now() CoreUse {
+	var u, programs CoreUse // programs of devices without buffers
+	var buffers int64       // of devices without programs
+	for d, p := range c.programs {
+		one := CoreUse{p.circular.most, p.dataflow.most, p.scratchpad.most, 0, p.all.most}
+		if b, ok := c.buffers[d]; ok {
+			one.L1, one.Total = b, plus(one.Total, b)
+			u = u.atLeast(one)
+		} else {
+			programs = programs.atLeast(one)
+		}
+	}
+	for d, b := range c.buffers {
+		if _, ok := c.programs[d]; !ok {
+			buffers = max(buffers, b)
+		}
+	}
+	programs.L1, programs.Total = buffers, plus(programs.Total, buffers)
+	return u.atLeast(programs)
+}
+
+// programUse sums up a program's L1 on each core besides buffers.
+type programUse struct{ circular, dataflow, scratchpad, all coreSums }
+
+func (u *programUse) add(n *Node) {
+	if n.inBuffer() {
+		return
+	}
+	sums := &u.circular
+	switch n.Type {
+	case DataflowAllocate:
+		sums = &u.dataflow
+	case ScratchpadAllocate:
+		sums = &u.scratchpad
+	}
+	for _, s := range []*coreSums{sums, &u.all} {
+		s.add(n.Params[ParamCoreRangeSet], n.Params.Size(ParamSize))
+	}
+}
+
+// CircularPeak returns the most bytes of circular buffers at a time, as if all lay on one core,
+// without those in a buffer. This is TT-NN's figure up to [Format2026v2].
+func CircularPeak(g *Graph) int64 {
+	var now, peak int64
+	for _, n := range g.All() {
+		switch n.Type {
+		case CircularAllocate:
+			if !n.inBuffer() {
+				now = plus(now, n.Params.Size(ParamSize))
+				peak = max(peak, now)
+			}
+		case CircularDeallocate:
+			now = 0
+		}
+	}
+	return peak
+}
+
+// SizeOnCore returns the bytes of an allocation on the core with most of its pages, as [PerCore]
+// counts them; all of it if the page size is unknown.
+func SizeOnCore(allocation *Node, cores int) int64 {
+	p := allocation.Params
+	if bank := p.Size(ParamMaxPerBank); bank > 0 {
+		return bank
+	}
+	size, page, n := p.Size(ParamSize), p.Size(ParamPageSize), cmp.Or(p.Size(ParamNumCores), int64(cores))
+	if page <= 0 || n <= 0 {
+		return size
+	}
+	per := ceil(ceil(size, page), n)
+	if per > (1<<63-1)/page {
+		return 1<<63 - 1
+	}
+	return per * page
+}
+
+func ceil(a, b int64) int64 { return a/b + min(a%b, 1) }
+
+// coreSums sums up sizes by core, as rectangles: those in a file can be of any size.
+type coreSums struct {
+	rects map[string]*rectSum // by text
+	most  int64
+}
+
+type rectSum struct {
+	ranges []CoreRange
+	size   int64
+}
+
+func (c *coreSums) add(text string, size int64) {
+	r := c.rects[text]
+	if r == nil {
+		r = &rectSum{ranges: ParseCores(text)}
+		put(&c.rects, text, r)
+	}
+	r.size = plus(r.size, size)
+	if len(r.ranges) == 0 { // unknown cores: compare it alone
+		c.most = max(c.most, r.size)
+		return
+	}
+	// The core with the largest sum is at the left edge and at the top edge of rectangles.
+	for _, a := range r.ranges {
+		for x := range c.edges(a.X0, a.X1, func(r CoreRange) int { return r.X0 }) {
+			for y := range c.edges(a.Y0, a.Y1, func(r CoreRange) int { return r.Y0 }) {
+				c.most = max(c.most, c.at(x, y))
+			}
+		}
+	}
+}
+
+func (c *coreSums) edges(lo, hi int, edge func(CoreRange) int) map[int]bool {
+	m := map[int]bool{lo: true}
+	for _, r := range c.rects {
+		for _, a := range r.ranges {
+			if e := edge(a); e > lo && e <= hi {
+				m[e] = true
+			}
+		}
+	}
+	return m
+}
+
+func (c *coreSums) at(x, y int) int64 {
+	var sum int64
+	for _, r := range c.rects {
+		if slices.ContainsFunc(r.ranges, func(a CoreRange) bool { return a.X0 <= x && x <= a.X1 && a.Y0 <= y && y <= a.Y1 }) {
+			sum = plus(sum, r.size)
+		}
+	}
+	return sum
 }

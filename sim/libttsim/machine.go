@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/schedules"
 	"github.com/reprise-tt/reprise/internal/usage"
@@ -303,7 +304,7 @@ func (m *Machine) openLogs(dir string) {
 			l := c.Load()
 			a.Samples, a.Workers, a.Busy = a.Samples+1, uint64(l.Tiles), a.Busy+uint64(l.Busy)
 			log.SetActivity(a)
-			log.Set(usage.DRAM, usage.Value{Capacity: uint64(p.DRAMBanks) * p.DRAMBankSize, Allocated: l.DRAM, Peak: l.DRAM})
+			log.Set(allocator.DRAM, allocator.Usage{Capacity: uint64(p.DRAMBanks) * p.DRAMBankSize, Allocated: l.DRAM, Peak: l.DRAM})
 		}))
 	}
 }

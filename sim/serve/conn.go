@@ -1,9 +1,12 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"syscall"
 )
 
 const (
@@ -126,3 +129,86 @@ func (c *Conn) AwaitEnd() { _, _ = io.Copy(io.Discard, c.conn) }
 
 // PeerPID returns the number of the process at the other end.
 func (c *Conn) PeerPID() (int, error) { return peerPID(c.conn) }
+
+// Version is the protocol's version, equal on both sides.
+const Version = 1
+
+// Service is the purpose of a connection.
+type Service uint8
+
+const (
+	ServiceCard     Service = 1 // package card: a card with its kernel driver, for several processes
+	ServiceFunction Service = 2 // package function: the PCI functions of one simulator, for the process that started it
+)
+
+const magic = uint64('R') | 'P'<<8 | 'R'<<16 | 'S'<<24 | 'E'<<32 | 'R'<<40 | 'V'<<48 | 'E'<<56
+
+func hello(s Service) *Head {
+	return &Head{Op: OpHello, Kind: uint8(s), Object: Version, Off: magic}
+}
+
+func (h *Head) check(s Service) error {
+	switch {
+	case h.Op != OpHello || h.Off != magic || h.Size != 0:
+		return fmt.Errorf("serve: %w: it doesn't begin with the greeting", ErrProtocol)
+	case h.Object != Version:
+		return fmt.Errorf("serve: %w: it has version %d, this program version %d; run the same release on both sides", ErrProtocol,
+			h.Object, Version)
+	case h.Kind != uint8(s):
+		return fmt.Errorf("serve: %w: it is for service %d, not %d", ErrProtocol, h.Kind, s)
+	}
+	return nil
+}
+
+// Greet begins a connection as its client: it asks for a service and passes fd on unless negative.
+// The error wraps ErrProtocol for another server or version.
+func (c *Conn) Greet(s Service, fd int) error {
+	if err := c.Send(hello(s), nil, fd); err != nil {
+		return err
+	}
+	var h Head
+	if err := c.Receive(&h); err != nil {
+		return err
+	}
+	return h.check(s)
+}
+
+// Welcome begins a connection as its server and returns the client's descriptor, or -1. For a
+// client of another version, which gets this one, the error wraps ErrProtocol.
+func (c *Conn) Welcome(s Service) (fd int, err error) {
+	var h Head
+	if fd, err = c.ReceiveFD(&h); err != nil {
+		return -1, err
+	}
+	bad := h.check(s)
+	if bad == nil || h.Op == OpHello && h.Off == magic {
+		err = c.Send(hello(s), nil, -1)
+	}
+	if bad != nil {
+		err = bad
+	}
+	if err != nil {
+		CloseFD(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// Listen listens at the path of a Unix socket, in place of a dead server's. The error wraps
+// syscall.EADDRINUSE if another server has it.
+func Listen(path string) (*net.UnixListener, error) {
+	at := &net.UnixAddr{Name: path, Net: "unix"}
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+		switch c, err := net.DialUnix("unix", nil, at); {
+		case err == nil:
+			_ = c.Close() // a server answers
+		case errors.Is(err, syscall.ECONNREFUSED): // other errors: a busy server, or another user's
+			_ = os.Remove(path) // ListenUnix reports a failure
+		}
+	}
+	l, err := net.ListenUnix("unix", at)
+	if err != nil {
+		return nil, fmt.Errorf("serve a card: %w: give a path that can be made and that no other server has", err)
+	}
+	return l, nil
+}

@@ -20,12 +20,12 @@ var pageSizes = [...]int{1024, 2048, 4096, 8192}
 // that begins with the SET_WRITE_OFFSET of a program that waits for no earlier one, and ends with
 // an EXEC_BUF_END and zeros up to the end of the page.
 type Candidate struct {
-	Addr      uint64 // in every bank
-	Pages     int
-	PageSize  int // bytes
-	Size      int // bytes of the commands
-	Programs  int // go signals
-	Revisions []string
+	Addr      uint64   `json:"addr"` // in every bank
+	Pages     int      `json:"pages"`
+	PageSize  int      `json:"page_size"` // bytes
+	Size      int      `json:"bytes"`     // of the commands
+	Programs  int      `json:"programs"`  // go signals
+	Revisions []string `json:"revisions"` // in which the commands are valid up to EXEC_BUF_END
 }
 
 // NearMiss is where DRAM begins like a trace and then isn't one.

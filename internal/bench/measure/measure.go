@@ -127,7 +127,10 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 	j.PerSample, j.Burst = cmp.Or(j.PerSample, 1), cmp.Or(j.Burst, 1)
 	against := j.Against
 	if j.Copy {
-		against = append([]*Baseline{memcpySame(int(j.Bytes), j.PerSample)}, against...)
+		n := int(j.Bytes)
+		same := Memcpy(report.MemcpySame, n, make([]byte, max(12<<20, min(4*n, n+12<<20))))
+		same.per = j.PerSample
+		against = append([]*Baseline{same}, against...)
 	}
 	own := NewSeries()
 	bases := make([]*Series, len(against))
@@ -348,13 +351,6 @@ func Memcpy(name string, n int, ring []byte) *Baseline {
 			at += n
 		}
 	}}
-}
-
-// memcpySame copies the bytes of an operation, per times in a sample.
-func memcpySame(bytes, per int) *Baseline {
-	b := Memcpy(report.MemcpySame, bytes, make([]byte, max(12<<20, min(4*bytes, bytes+12<<20))))
-	b.per = per
-	return b
 }
 
 // MemcpyPages copies pages, and reports the time of a byte.

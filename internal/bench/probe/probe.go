@@ -129,25 +129,16 @@ const exitKprobe = "exit_kprobe"
 func choose(m Machine, k Kind) (out []way, err error) {
 	seen := map[Feature]bool{}
 	for _, w := range ways[k] {
-		f, lacks := lacking(m, w)
-		switch {
-		case lacks == nil:
+		var lacks error
+		i := slices.IndexFunc(w.needs, func(f Feature) bool { lacks = m(f); return lacks != nil })
+		if i < 0 {
 			out = append(out, w)
-		case len(out) == 0 && !seen[f]:
+		} else if f := w.needs[i]; len(out) == 0 && !seen[f] {
 			seen[f] = true
 			err = errors.Join(err, fmt.Errorf("%s: %w", f, lacks))
 		}
 	}
 	return out, err
-}
-
-func lacking(m Machine, w way) (Feature, error) {
-	for _, f := range w.needs {
-		if err := m(f); err != nil {
-			return f, err
-		}
-	}
-	return "", nil
 }
 
 // ErrMissing is of missing features.
@@ -286,16 +277,6 @@ type Proc struct {
 	// Minor and Major are page faults (/proc/PID/task/TID/stat).
 	Minor uint64 `json:"minor_faults"`
 	Major uint64 `json:"major_faults"`
-}
-
-// since subtracts earlier figures. Ended threads can make a figure smaller.
-func (p Proc) since(o Proc) Proc {
-	return p.with(o, func(now, before uint64) uint64 { return now - min(now, before) })
-}
-
-// most takes the larger figures: the times of ended threads disappear.
-func (p Proc) most(o Proc) Proc {
-	return p.with(o, func(a, b uint64) uint64 { return max(a, b) })
 }
 
 func (p Proc) with(o Proc, f func(a, b uint64) uint64) Proc {

@@ -102,8 +102,9 @@ func (p *Probe) poll() (Proc, bool) {
 	if err != nil {
 		return p.most, true
 	}
-	now = now.since(p.proc)
-	p.most = p.most.most(now)
+	// The figures of ended threads disappear, which can make one smaller.
+	now = now.with(p.proc, func(now, before uint64) uint64 { return now - min(now, before) })
+	p.most = p.most.with(now, func(a, b uint64) uint64 { return max(a, b) })
 	return now, true
 }
 

@@ -278,7 +278,8 @@ const (
 // machines, times relative to a baseline are compared. The baseline is the figure's own, or else
 // [MemcpyHot], which follows the processor's clock.
 func Compare(old, cur *Report) []Change {
-	here := old.Host.sameMachine(cur.Host)
+	o, n := old.Host, cur.Host
+	here := o.CPU == n.CPU && o.CPUs == n.CPUs && o.OS == n.OS && o.Arch == n.Arch
 	hot := Ratio{To: basisTime, Value: 1}
 	if o, ok := old.Baseline(MemcpyHot); ok && o.P50 > 0 {
 		if n, ok := cur.Baseline(MemcpyHot); ok && n.P50 > 0 {
@@ -302,10 +303,6 @@ func Compare(old, cur *Report) []Change {
 }
 
 const basisTime = "time"
-
-func (h Host) sameMachine(o Host) bool {
-	return h.CPU == o.CPU && h.CPUs == o.CPUs && h.OS == o.OS && h.Arch == o.Arch
-}
 
 func (c *Change) against(old, cur *Figure, here bool, base Ratio) {
 	c.Old, c.New = Median(slices.Clone(old.Rounds)), Median(slices.Clone(cur.Rounds))

@@ -68,8 +68,6 @@ func getFrame(b []byte) (f frame, err error) {
 
 func (f *frame) inlined() bool { return f.Size <= inlineSize }
 
-func (f *frame) same(g *frame) bool { return f.Size == g.Size && f.Hash == g.Hash }
-
 type plan struct {
 	names   bool
 	data    bool
@@ -84,7 +82,7 @@ func newPlan(frames []frame) (p plan) {
 			p.refused = append(p.refused, i)
 		}
 		p.names = p.names || f.OpHash != frames[0].OpHash || f.Op != frames[0].Op
-		inline, same = inline && f.inlined(), same && f.same(&frames[0])
+		inline, same = inline && f.inlined(), same && f.Size == frames[0].Size && f.Hash == frames[0].Hash
 	}
 	p.data = !p.names && p.refused == nil && !inline && !same
 	return p

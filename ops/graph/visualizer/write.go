@@ -3,6 +3,8 @@ package visualizer
 import (
 	"context"
 	"database/sql"
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -234,3 +236,111 @@ func (w *writer) source(trace string) any {
 	w.sources[line] = id
 	return id
 }
+
+func (w *writer) captured(p *plan, i int) {
+	o := &p.ops[i]
+	nodes := []int{}
+	for c := o.start; c <= o.end; c++ {
+		if p.of[c] == i {
+			nodes = append(nodes, c)
+		}
+	}
+	if o.finished && !o.free {
+		for _, c := range p.g.At(o.end).Connections {
+			if n := p.g.At(c); n != nil && n.Type == graph.TensorNode && !slices.Contains(nodes, c) {
+				nodes = append(nodes, c)
+			}
+		}
+	}
+	text, to, err := subgraph(p, nodes, o.end)
+	if err != nil && w.err == nil {
+		w.err = err
+		return
+	}
+	w.row("captured_graph", o.id, text)
+	for from, sinks := range to {
+		for k, sink := range sinks {
+			w.row("edges", o.id, from, sink, k, 0, k)
+			w.sum.Edges++
+		}
+	}
+}
+
+func (p *plan) shown(q graph.Params) graph.Params {
+	q = maps.Clone(q)
+	if d, ok := q.Int(graph.ParamDeviceID); ok {
+		q[graph.ParamDeviceID] = strconv.FormatInt(p.device(d), 10)
+	}
+	if _, ok := q[graph.ParamGloballyAllocated]; ok {
+		number := "0"
+		if q.Bool(graph.ParamGloballyAllocated) {
+			number = "1"
+		}
+		q[graph.ParamGloballyAllocated] = number
+	}
+	if c := q[graph.ParamCoreRangeSet]; strings.HasPrefix(c, "[") { // the visualizer doesn't parse the JSON array
+		q[graph.ParamCoreRangeSet] = graph.FormatCores(graph.ParseCores(c))
+	}
+	return q
+}
+
+// subgraph returns nodes as the JSON of a graph with a start and an end, numbered from 0, and the
+// connections of each, without those to other nodes.
+func subgraph(p *plan, nodes []int, end int) (string, [][]int, error) {
+	number := map[int]int{}
+	for i, c := range nodes {
+		number[c] = i + 1
+	}
+	sub := &graph.Graph{Format: p.g.Format}
+	sub.Nodes = append(sub.Nodes, graph.Node{Type: graph.CaptureStart, Params: graph.Params{}, Connections: []int{1}})
+	for i, c := range nodes {
+		n := *p.g.At(c)
+		n.Counter = i + 1
+		n.Connections = renumbered(number, n.Connections)
+		if n.InputTensors != nil {
+			n.InputTensors = renumbered(number, n.InputTensors)
+		}
+		n.Params = p.shown(n.Params)
+		sub.Nodes = append(sub.Nodes, n)
+	}
+	if n, ok := number[end]; ok {
+		sub.Nodes[n].Connections = append(sub.Nodes[n].Connections, len(sub.Nodes))
+	}
+	sub.Nodes = append(sub.Nodes, graph.Node{Counter: len(sub.Nodes), Type: graph.CaptureEnd, Params: graph.Params{}})
+	b, err := json.Marshal(sub)
+	if err != nil {
+		return "", nil, err
+	}
+	var raw []map[string]json.RawMessage // each node gets an id
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return "", nil, err
+	}
+	to := make([][]int, len(sub.Nodes))
+	for i := range raw {
+		raw[i]["id"] = raw[i]["counter"]
+		to[i] = sub.Nodes[i].Connections
+	}
+	b, err = json.Marshal(raw)
+	return string(b), to, err
+}
+
+func renumbered(number map[int]int, counters []int) []int {
+	out := []int{}
+	for _, c := range counters {
+		if n, ok := number[c]; ok {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// SchemaVersion is the version of the tables, which is in report_metadata.
+const SchemaVersion = "2.1"
+
+// schema creates the tables that don't exist. tt-metal's tables don't have the size of tensors yet:
+// with it the visualizer takes tensors as they are; without it, it repeats addresses for each
+// operation and finds no size for tensors that are freed next (ttnn-visualizer, query_tensors in
+// queries.py; its issue 1298).
+//
+//go:embed schema.sql
+var schema string

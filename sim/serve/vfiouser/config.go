@@ -1,6 +1,10 @@
 package vfiouser
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"errors"
+
+	"github.com/reprise-tt/reprise/chip"
+)
 
 // Config describes the card.
 type Config struct {
@@ -12,3 +16,11 @@ type Config struct {
 	// with why the chip stopped.
 	Report func(error)
 }
+
+var (
+	// ErrProtocol.
+	ErrProtocol = errors.New("vfio-user protocol violated")
+	ErrConfig   = errors.New("impossible card") // it can't be presented
+	// ErrUnsupported.
+	ErrUnsupported = errors.New("vfio-user needs Linux")
+)

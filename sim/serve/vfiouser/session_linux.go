@@ -98,7 +98,8 @@ func (s *session) agree(body []byte) error {
 		if err != nil {
 			return fmt.Errorf("vfiouser: twin socket: %w", err)
 		}
-		s.give, s.twin = give, newTwin(conn, limit(v.Caps.MaxData, maxData))
+		s.give = give
+		s.twin = &twin{peer: peer{stream: stream{conn: conn}}, most: max(1, min(limit(v.Caps.MaxData, maxData), maxData))}
 		index := 0
 		a.Caps.Twin = &twinSocket{Supported: true, Index: &index}
 		s.card.mem.mu.Lock()
@@ -226,15 +227,21 @@ func (s *session) writeMulti(body []byte) error {
 	if !s.multi {
 		return syscall.EOPNOTSUPP
 	}
-	n, err := multiCount(body)
-	if err != nil {
-		return err
+	if len(body) < multiSize {
+		return syscall.EINVAL
 	}
-	done := 0
+	n, list := order.Uint64(body), body[multiSize:]
+	if n > maxData/multiEntrySize || n*multiEntrySize != uint64(len(list)) {
+		return syscall.EINVAL
+	}
+	done := uint64(0)
 	for ; done < n; done++ {
-		a, err := parseMulti(body, done)
+		h, data, err := decode[accessHead](list[done*multiEntrySize:])
+		if err == nil && h.Count > 8 {
+			err = syscall.EINVAL
+		}
 		if err == nil {
-			err = s.card.store(&a)
+			err = s.card.store(&access{h, data[:h.Count]})
 		}
 		if err != nil {
 			if done == 0 {
@@ -243,6 +250,6 @@ func (s *session) writeMulti(body []byte) error {
 			break
 		}
 	}
-	s.out = order.AppendUint64(s.out, uint64(done))
+	s.out = order.AppendUint64(s.out, done)
 	return nil
 }

@@ -168,8 +168,6 @@ func (s *space) word(off int) uint16 {
 	return order.Uint16(s.now[off:])
 }
 
-func (s *space) master() bool { return s.word(regCommand)&commandMaster != 0 }
-
 // Regions of a PCI device (linux/vfio.h, VFIO_PCI_BAR0_REGION_INDEX and on).
 const (
 	regionConfig = 7

@@ -159,23 +159,3 @@ func parseAccess(b []byte, write bool) (a access, err error) {
 	}
 	return a, nil
 }
-
-func parseMulti(b []byte, i int) (a access, err error) {
-	a.accessHead, a.data, err = decode[accessHead](b[multiSize+i*multiEntrySize:])
-	if err != nil || a.Count > 8 {
-		return a, syscall.EINVAL
-	}
-	a.data = a.data[:a.Count]
-	return a, nil
-}
-
-func multiCount(b []byte) (int, error) {
-	if len(b) < multiSize {
-		return 0, syscall.EINVAL
-	}
-	n := order.Uint64(b)
-	if n > maxData/multiEntrySize || int(n)*multiEntrySize != len(b)-multiSize {
-		return 0, syscall.EINVAL
-	}
-	return int(n), nil
-}

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -409,19 +408,17 @@ func (c *ResetCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	out := resetJSON{PCI: r.BDF, Node: r.Node, Arch: r.Arch.String(), Mode: r.Mode.String(), Seconds: r.Duration.Seconds(),
 		Read: r.Harvesting != nil, Losers: append([]kmd.Holder{}, r.Losers...)}
-	return s.Print(c.JSON, out, func(w cli.Text) { out.print(w, r.Duration) })
-}
-
-func (r *resetJSON) print(w cli.Text, d time.Duration) {
-	lost := ""
-	if len(r.Losers) > 0 {
-		lost = ", lost for " + cli.List(r.Losers, holderName)
-	}
-	if r.Read {
-		w.F("%s (%s): reset in %s and answering at %s%s\n", r.PCI, r.Arch, tables.Duration(d), r.Node, lost)
-	} else {
-		w.F("%s (%s): the driver waits for your reset%s; then: reprise reset --mode post --device %[1]s\n", r.PCI, r.Arch, lost)
-	}
+	return s.Print(c.JSON, out, func(w cli.Text) {
+		lost := ""
+		if len(r.Losers) > 0 {
+			lost = ", lost for " + cli.List(r.Losers, holderName)
+		}
+		if out.Read {
+			w.F("%s (%s): reset in %s and answering at %s%s\n", r.BDF, r.Arch, tables.Duration(r.Duration), r.Node, lost)
+		} else {
+			w.F("%s (%s): the driver waits for your reset%s; then: reprise reset --mode post --device %[1]s\n", r.BDF, r.Arch, lost)
+		}
+	})
 }
 
 // TopologyCmd shows how a machine's chips are linked.

@@ -217,7 +217,7 @@ func (d *monitorDevice) add(e *usage.Entry) {
 		p.Activity = &monitorActivity{Activity: e.Activity}
 	}
 	for _, m := range e.Memory {
-		kind := m.Kind.String()
+		kind := m.Kind.Code()
 		i := slices.IndexFunc(d.Memory, func(t monitorTotal) bool { return t.Kind == kind })
 		if i < 0 {
 			i = len(d.Memory)
@@ -260,8 +260,8 @@ func (r *MonitorReport) print(w cli.Text) {
 				if m.Capacity == 0 && m.Allocated == 0 {
 					continue // the device was opened without it
 				}
-				t.Row(d.label(), p.id(), cli.Dash(p.Command), p.User, m.Kind, humanize.IBytes(m.Allocated), humanize.IBytes(m.Capacity),
-					percent(share(m.Allocated, m.Capacity)), humanize.IBytes(m.Peak), m.Extents)
+				t.Row(d.label(), p.id(), cli.Dash(p.Command), p.User, m.Kind.Code(), humanize.IBytes(m.Allocated),
+					humanize.IBytes(m.Capacity), percent(share(m.Allocated, m.Capacity)), humanize.IBytes(m.Peak), m.Extents)
 			}
 		}
 		t.Flush()
@@ -446,8 +446,9 @@ func (v *monitorView) lines() []string {
 			}
 			for _, m := range p.Memory {
 				if m.Allocated != 0 || m.Peak != 0 {
-					out = append(out, v.bar(fmt.Sprintf("      %-9s", m.Kind), m.Allocated, m.Capacity, long, fmt.Sprintf("%s, peak %s, %s",
-						humanize.IBytes(m.Allocated), humanize.IBytes(m.Peak), cli.Count(int(min(m.Extents, math.MaxInt32)), "extent"))))
+					out = append(out, v.bar(fmt.Sprintf("      %-9s", m.Kind.Code()), m.Allocated, m.Capacity, long,
+						fmt.Sprintf("%s, peak %s, %s", humanize.IBytes(m.Allocated), humanize.IBytes(m.Peak),
+							cli.Count(int(min(m.Extents, math.MaxInt32)), "extent"))))
 				}
 			}
 		}
@@ -531,7 +532,7 @@ func (r *MonitorReport) metrics() *promtext.Writer {
 		for d, p := range r.processes() {
 			for _, m := range p.Memory {
 				values := [...]uint64{m.Allocated, m.Capacity, m.Peak, m.Extents, m.Updates}
-				w.Uint(values[i], p.labels(d, "kind", m.Kind.String())...)
+				w.Uint(values[i], p.labels(d, "kind", m.Kind.Code())...)
 			}
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/expect"
@@ -37,8 +38,8 @@ func snapshot() *usage.Snapshot {
 	emulated := usage.Device{Name: "emulated blackhole 0", PCI: "0000:01:00.0", Arch: "blackhole", NUMANode: -1, Emulated: true}
 	memory := func(dram uint64) []usage.Record {
 		return []usage.Record{
-			{Kind: usage.DRAM, Updates: 5, Value: usage.Value{Capacity: 12 * gib, Allocated: dram, Peak: 2 * dram, Extents: 3}},
-			{Kind: usage.L1Small, Updates: 1},
+			{Kind: allocator.DRAM, Updates: 5, Usage: allocator.Usage{Capacity: 12 * gib, Allocated: dram, Peak: 2 * dram, Extents: 3}},
+			{Kind: allocator.L1Small, Updates: 1},
 		}
 	}
 	entry := func(pid int, command string, d usage.Device, dram uint64, log string) usage.Entry {

@@ -321,15 +321,11 @@ type Output struct {
 
 // Create begins a file, or opens an existing device or pipe.
 func Create(ctx context.Context, flag, path string) (*Output, error) {
-	at, through, err := place(path)
-	var f *Output
-	if err == nil && !through {
-		f, err = temporary(at)
+	f, through, err := begin(flag, path)
+	if err != nil || through == "" {
+		return f, err
 	}
-	if err != nil || !through {
-		return f, cannotMake(flag, path, err)
-	}
-	file, err := Until(ctx, func() (*os.File, error) { return os.OpenFile(at, os.O_WRONLY, 0) })
+	file, err := Until(ctx, func() (*os.File, error) { return os.OpenFile(through, os.O_WRONLY, 0) })
 	if err != nil {
 		return nil, Wrong(flag, path, "it can't be written: "+reason(err), "give the path of a file").By(err)
 	}
@@ -351,16 +347,12 @@ func SaveTogether(flag string, files []FileText) (err error) {
 		}
 	}()
 	for _, file := range files {
-		at, through, err := place(file.Path)
-		if err == nil && through {
-			err = errors.New("it isn't a regular file")
-		}
-		var f *Output
-		if err == nil {
-			f, err = temporary(at)
+		f, through, err := begin(flag, file.Path)
+		if through != "" {
+			err = cannotMake(flag, file.Path, errors.New("it isn't a regular file"))
 		}
 		if err != nil {
-			return cannotMake(flag, file.Path, err)
+			return err
 		}
 		open = append(open, f)
 		if err := f.write(file.Write); err != nil {
@@ -370,9 +362,17 @@ func SaveTogether(flag string, files []FileText) (err error) {
 	return nil
 }
 
-func temporary(at string) (*Output, error) {
-	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
-	return &Output{f, at}, err
+// begin makes a temporary file, or returns the path of a device or pipe to write through.
+func begin(flag, path string) (f *Output, through string, err error) {
+	at, is, err := place(path)
+	if is {
+		return nil, at, nil
+	}
+	if err == nil {
+		f = &Output{at: at}
+		f.File, err = os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
+	}
+	return f, "", cannotMake(flag, path, err)
 }
 
 // End completes the file, or removes it after an error.
@@ -435,14 +435,11 @@ func Creatable(flag, path string) error {
 	if path == "" {
 		return nil
 	}
-	at, through, err := place(path)
-	if err == nil && !through {
-		var f *Output
-		if f, err = temporary(at); err == nil {
-			err = errors.Join(f.Close(), os.Remove(f.Name()))
-		}
+	f, through, err := begin(flag, path)
+	if err == nil && through == "" {
+		err = cannotMake(flag, path, errors.Join(f.Close(), os.Remove(f.Name())))
 	}
-	return cannotMake(flag, path, err)
+	return err
 }
 
 func cannotMake(flag, path string, err error) error {

@@ -100,19 +100,13 @@ func (c *GenerateCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	}
 	// Tokens that differ from the host's are printed too.
 	if j.Size() > 1 {
-		return errors.Join(res.together(ctx, j, s, c.JSON), failed)
+		all, err := collectJSON(ctx, j, "collect words", res)
+		if err == nil && j.Rank() == 0 {
+			err = s.Print(c.JSON, map[string]any{"processes": all}, func(w cli.Text) { printTogether(w, all) })
+		}
+		return errors.Join(err, failed)
 	}
 	return errors.Join(s.Print(c.JSON, res, res.print), failed)
-}
-
-func (r *Generated) together(ctx context.Context, j *job, s cli.Streams, asJSON bool) error {
-	all, err := collectJSON(ctx, j, "collect words", r)
-	if err != nil || j.Rank() != 0 {
-		return err
-	}
-	return s.Print(asJSON, struct {
-		Processes []Generated `json:"processes"`
-	}{all}, func(w cli.Text) { printTogether(w, all) })
 }
 
 // generate returns both the result and an error if tokens differ from the host's.

@@ -343,8 +343,10 @@ func (c *VmCmd) program(s cli.Streams) (p *vm.Program, release string, err error
 	}
 	if c.Share != "" {
 		p.Dir = c.Share
-		if wd, err := os.Getwd(); err == nil && within(wd, c.Share) {
-			p.Dir = wd
+		if wd, err := os.Getwd(); err == nil {
+			if rel, err := filepath.Rel(c.Share, wd); err == nil && filepath.IsLocal(rel) {
+				p.Dir = wd
+			}
 		}
 	}
 	if len(c.Program) == 0 {
@@ -355,11 +357,6 @@ func (c *VmCmd) program(s cli.Streams) (p *vm.Program, release string, err error
 		}
 	}
 	return p, f.release, nil
-}
-
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 type found struct {

@@ -11,16 +11,26 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kernels/print"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/observe"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/npy"
+	"github.com/reprise-tt/reprise/ops/safetensors"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
+	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
 func (r *traceRun) ran(first, end int) error {
@@ -250,7 +260,7 @@ func (c *traceRunCmd) run(ctx context.Context, s cli.Streams) (out *runJSON, wro
 	if err != nil {
 		return nil, nil, err
 	}
-	r.compare = !c.changed() || c.recorded
+	r.compare = len(c.Input) == 0 && c.Weights == "" || c.recorded
 	begin := time.Now()
 	switch r.out.Mode {
 	case "step", "split":
@@ -424,7 +434,18 @@ func (c *loadFlags) Validate() (err error) {
 }
 
 func (c *loadFlags) readAll(ctx context.Context) ([]*tracebuf.File, error) {
-	files, err := cli.Until(ctx, func() ([]*tracebuf.File, error) { return c.decode(ctx) })
+	files, err := cli.Until(ctx, func() ([]*tracebuf.File, error) {
+		f, err := c.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		files, err := tracebuf.DecodeAll(bufio.NewReaderSize(f, 1<<16))
+		if err != nil {
+			return nil, fmt.Errorf("trace: %s: %w", c.File, err)
+		}
+		return files, nil
+	})
 	if err == nil && c.Device == "" && len(files) == 1 {
 		c.Device = "emu:" + files[0].Target.Arch.String()
 	}
@@ -459,19 +480,6 @@ func (c *loadFlags) open(ctx context.Context) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("trace: %s: %w", c.File, err)
 	}
 	return io.NopCloser(bytes.NewReader(c.piped)), nil
-}
-
-func (c *loadFlags) decode(ctx context.Context) ([]*tracebuf.File, error) {
-	f, err := c.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	files, err := tracebuf.DecodeAll(bufio.NewReaderSize(f, 1<<16))
-	if err != nil {
-		return nil, fmt.Errorf("trace: %s: %w", c.File, err)
-	}
-	return files, nil
 }
 
 type traceVerifyCmd struct {
@@ -601,14 +609,501 @@ func (o *verifyJSON) compare(im *tracebuf.Image, got []byte) error {
 	return nil
 }
 
-// divide loads a trace's division, if it has one.
-func divide(ctx context.Context, dev *reprise.Device, sets [][]chip.Range) error {
-	if sets == nil {
-		return nil
+// timesJSON says where the device's time goes in the replays, in cycles of its clock.
+type timesJSON struct {
+	ClockMHz float64           `json:"clock_mhz,omitempty"` // absent where the device doesn't tell
+	Dropped  int               `json:"dropped,omitempty"`   // programs without a time
+	Queues   []queueTimeJSON   `json:"queues"`
+	Programs []programTimeJSON `json:"programs"` // the longest first
+}
+
+type queueTimeJSON struct {
+	Queue   int    `json:"queue"`
+	Cycles  uint64 `json:"cycles"`
+	Between uint64 `json:"cycles_between_programs"` // fetching commands, waiting for others
+}
+
+// programTimeJSON is about all runs of one program on a queue. A program's time begins when earlier
+// ones are done, and so includes its launch.
+type programTimeJSON struct {
+	Name    string  `json:"name"`
+	Queue   int     `json:"queue"`
+	First   int     `json:"first"` // place of its first run; 0 with control flow
+	Runs    int     `json:"runs"`
+	Cycles  uint64  `json:"cycles"`
+	Longest uint64  `json:"longest_cycles"`
+	Share   float64 `json:"share"` // of its queue's cycles
+}
+
+// timed runs do and adds up the device's times of programs.
+func (r *traceRun) timed(ctx context.Context, do func() error) (line *observe.Timeline, err error) {
+	if line, err = observe.StartTimeline(ctx, r.dev); err != nil {
+		return nil, err
 	}
-	s, err := dev.NewSubDevices(0, sets...)
+	if err := errors.Join(do(), line.Stop(ctx)); err != nil {
+		return nil, err
+	}
+	out := &timesJSON{Dropped: line.Dropped()}
+	if out.ClockMHz, err = r.dev.AIClock(ctx); err != nil && !errors.Is(err, dispatch.ErrNoClock) {
+		return nil, err
+	}
+	for _, s := range line.Spans() {
+		if s.Queue < 0 || s.Object != r.Trace {
+			continue
+		}
+		i := slices.IndexFunc(out.Queues, func(q queueTimeJSON) bool { return q.Queue == s.Queue })
+		if i < 0 {
+			i = len(out.Queues)
+			out.Queues = append(out.Queues, queueTimeJSON{Queue: s.Queue})
+		}
+		out.Queues[i].Cycles += s.EndCycles - s.StartCycles
+	}
+	out.addPrograms(line.Programs(), r.places(out.Dropped))
+	if len(out.Programs) == 0 {
+		return nil, fmt.Errorf("trace run: %s notes no times of programs: leave --times and --timeline out", r.out.Device)
+	}
+	r.out.Times = out
+	return line, nil
+}
+
+// places returns the place of each program's first run, for each run of a replay, by queue: none
+// where control flow decides what runs, or runs are missing.
+func (r *traceRun) places(dropped int) map[int][]int {
+	out := map[int][]int{}
+	for _, part := range r.Parts() {
+		if _, ok := observe.ReplayedPrograms(part); !ok || dropped > 0 {
+			continue
+		}
+		first, runs := map[int]int{}, 0
+		for _, s := range part.Steps {
+			if s.Program == tracebuf.NoProgram {
+				continue
+			}
+			if _, ok := first[s.Program]; !ok {
+				first[s.Program] = runs
+			}
+			out[part.Queue.ID()] = append(out[part.Queue.ID()], first[s.Program])
+			runs++
+		}
+	}
+	return out
+}
+
+func (t *timesJSON) addPrograms(spans []observe.ProgramSpan, places map[int][]int) {
+	for i := range t.Queues {
+		q := &t.Queues[i]
+		q.Between = q.Cycles
+		runs := 0
+		for _, s := range spans {
+			if s.Queue != q.Queue {
+				continue
+			}
+			first := 0
+			if at := places[q.Queue]; len(at) > 0 {
+				first = at[runs%len(at)]
+				runs++
+			}
+			k := slices.IndexFunc(t.Programs, func(p programTimeJSON) bool {
+				return p.Name == s.Name && p.Queue == s.Queue && p.First == first
+			})
+			if k < 0 {
+				k = len(t.Programs)
+				t.Programs = append(t.Programs, programTimeJSON{Name: s.Name, Queue: s.Queue, First: first})
+			}
+			p, n := &t.Programs[k], s.End-s.Start
+			p.Runs, p.Cycles, p.Longest = p.Runs+1, p.Cycles+n, max(p.Longest, n)
+			p.Share = float64(p.Cycles) / float64(q.Cycles)
+			q.Between -= min(n, q.Between)
+		}
+	}
+	slices.SortStableFunc(t.Programs, func(a, b programTimeJSON) int { return cmp.Compare(b.Cycles, a.Cycles) })
+}
+
+func (t *timesJSON) print(w cli.Text, replays int) {
+	p := &t.Programs[0]
+	w.F("\nbottleneck: %s takes %.1f %% of queue %d's time\n\n", p.name(), 100*p.Share, p.Queue)
+	time := func(cycles uint64) string {
+		if t.ClockMHz == 0 {
+			return tables.Count(float64(cycles)) + " cycles"
+		}
+		return tables.Duration(float64(cycles) * 1e3 / t.ClockMHz)
+	}
+	table := w.Table()
+	table.Head("program", "queue", "runs", "in a replay", "share", "mean", "longest")
+	for _, p := range t.Programs {
+		table.Row(p.name(), p.Queue, p.Runs, time(p.Cycles/uint64(replays)), fmt.Sprintf("%.1f %%", 100*p.Share),
+			time(p.Cycles/uint64(p.Runs)), time(p.Longest))
+	}
+	for _, q := range t.Queues {
+		share := fmt.Sprintf("%.1f %%", 100*float64(q.Between)/float64(q.Cycles))
+		table.Row("between programs", q.Queue, "-", time(q.Between/uint64(replays)), share, "-", "-")
+	}
+	table.Flush()
+	if t.Dropped > 0 {
+		w.F("%s more ran than times were read in time\n", cli.Count(t.Dropped, "program"))
+	}
+}
+
+func (p *programTimeJSON) name() string {
+	return fmt.Sprintf("%d %s", p.First, cmp.Or(tracebuf.Printable(p.Name), "unknown"))
+}
+
+// load opens no device for a bad file, and otherwise with the queues that the trace needs. end
+// closes the devices.
+func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (t *reprise.Trace, devs []*reprise.Device, end func() error,
+	err error) {
+	files, err := c.readAll(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	t, devs, end, err = c.loadInto(ctx, files, false, opts)
+	var other *tracebuf.TargetError
+	if errors.As(err, &other) && other.What == "grid of workers" {
+		// Devices of the right kind can have these workers.
+		t, devs, end, err = c.loadInto(ctx, files, true, opts)
+	}
+	return t, devs, end, err
+}
+
+func (c *loadFlags) loadInto(ctx context.Context, files []*tracebuf.File, workers bool, opts []reprise.Option) (t *reprise.Trace,
+	devs []*reprise.Device, end func() error, err error) {
+	cards, stop, err := c.cards(files)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	f, err := c.open(ctx)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, stop())
+	}
+	defer f.Close()
+	end = func() error {
+		var errs []error
+		for _, d := range devs {
+			errs = append(errs, d.Close(ctx))
+		}
+		return errors.Join(append(errs, stop())...)
+	}
+	for i, card := range cards {
+		file := cmp.Or(files[i], &tracebuf.File{})
+		dev, err := reprise.Open(ctx, card, append(slices.Clip(opts), c.options(file, workers)...)...)
+		if err != nil {
+			return nil, nil, nil, errors.Join(cli.OpenError(c.Device, err), end())
+		}
+		devs = append(devs, dev)
+		if sets := file.Target.SubDevices; sets != nil {
+			s, err := dev.NewSubDevices(0, sets...)
+			if err == nil {
+				err = s.Load(ctx)
+			}
+			if err != nil {
+				return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", c.File, err), end())
+			}
+		}
+	}
+	if t, err = devs[0].LoadTrace(ctx, bufio.NewReaderSize(f, 1<<16), reprise.WithDevices(devs[1:]...)); err != nil {
+		return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", c.File, err), end())
+	}
+	return t, devs, end, nil
+}
+
+// options are those of a device with the firmware, and if asked for the workers, of a trace.
+func (c *loadFlags) options(file *tracebuf.File, workers bool) (opts []reprise.Option) {
+	if c.Firmware != "" {
+		var wheel []string
+		if file.Target.Layout != "" {
+			wheel = []string{file.Target.Layout}
+		}
+		opts = append(opts, reprise.WithFirmware(c.Firmware, wheel...))
+	}
+	if workers && !file.Target.Workers.Empty() {
+		opts = append(opts, reprise.WithQueues(len(file.Others)+1))
+		for i, p := range file.Parts() {
+			opts = append(opts, reprise.WithQueueWorkers(i, p.Target.Workers))
+		}
+	}
+	return opts
+}
+
+// cards starts the machine that the user named, or an emulated one as in the recording.
+func (c *loadFlags) cards(files []*tracebuf.File) (cards []kmd.Target, stop func() error, err error) {
+	if len(files) == 1 {
+		t, err := cli.ParseTarget(c.Device)
+		return []kmd.Target{t}, func() error { return nil }, err
+	}
+	if c.Device != "" {
+		m, err := cli.ParseMachine("--device", c.Device)
+		if err != nil {
+			return nil, nil, err
+		}
+		if cards, stop, err = m.Open(); err == nil && len(cards) != len(files) {
+			err = errors.Join(&tracebuf.TargetError{What: "number of devices", Trace: fmt.Sprint(len(files)), Here: fmt.Sprint(len(cards)),
+				Do: "name a machine with as many cards"}, stop())
+		}
+		return cards, stop, err
+	}
+	spec := recordedMachine(files)
+	d, err := cli.ParseDevice("--device", "emu:"+spec.Arch.String())
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := d.Linked(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.Cards, m.Close, nil
+}
+
+// recordedMachine has the chips and links that a trace over several devices needs.
+func recordedMachine(files []*tracebuf.File) chip.Machine {
+	spec := chip.Machine{Name: "recorded", Shape: [2]int{1, len(files)}}
+	for i, f := range files {
+		c := chip.MachineChip{Board: i, Kind: chip.BoardP150, PCI: true}
+		if f != nil {
+			spec.Arch, c.Harvesting = f.Target.Arch, f.Target.Harvesting
+		}
+		spec.Chips = append(spec.Chips, c)
+		if f == nil || f.Setup == nil {
+			continue
+		}
+		for _, l := range f.Setup.Links {
+			if i < l.PeerChip {
+				spec.Links = append(spec.Links, l)
+			}
+		}
+	}
+	return spec
+}
+
+// tensorFlags name files for the tensors of a trace.
+type tensorFlags struct {
+	Input   []string `placeholder:"[NAME=]FILE" sep:"none"`
+	Output  []string `short:"o" placeholder:"[NAME=]FILE" sep:"none"`
+	Weights string   `placeholder:"FILE" type:"existingfile"`
+}
+
+// loadedModel are the tensors of a trace on one of its devices.
+type loadedModel struct {
+	*ops.Model
+	d *ops.Device
+}
+
+// nameOn names what one of several devices has, such as 1:out.
+func nameOn(device, of int, name string) string {
+	if of == 1 {
+		return name
+	}
+	return fmt.Sprintf("%d:%s", device, name)
+}
+
+// models returns the tensors of a trace by device, with the weights and inputs that the flags name.
+func (c *tensorFlags) models(ctx context.Context, devs []*reprise.Device, t *reprise.Trace) (models []loadedModel, err error) {
+	for _, dev := range devs {
+		d := ops.New(dev)
+		m, err := d.LoadedModel(t)
+		if err != nil {
+			return nil, err
+		}
+		missing := m.Missing()
+		switch {
+		case c.Weights != "":
+			if err := loadWeights(ctx, m, c.Weights); err != nil {
+				return nil, err
+			}
+		case len(missing) > 0:
+			return nil, cli.Wrong("--weights", "", fmt.Sprintf("the trace takes %s from a safetensors file, such as %s",
+				cli.Count(len(missing), "tensor"), missing[0]), "give the model's file, or another with the same tensors")
+		}
+		models = append(models, loadedModel{m, d})
+	}
+	for _, arg := range c.Input {
+		err := c.each(models, "--input", arg, (*ops.Model).Inputs, func(d *ops.Device, t *ops.Tensor, file string) error {
+			f, err := cli.Open(ctx, file)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			h, err := npy.Read(f, t.Spec().DType)
+			if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			return d.CopyHostToDevice(ctx, h, t)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return models, nil
+}
+
+func loadWeights(ctx context.Context, m *ops.Model, file string) error {
+	f, err := safetensors.Open(file)
 	if err != nil {
 		return err
 	}
-	return s.Load(ctx)
+	return errors.Join(m.LoadWeights(ctx, f.Tensor), f.Close())
 }
+
+// save writes the outputs that the flags name.
+func (c *tensorFlags) save(ctx context.Context, models []loadedModel) error {
+	for _, arg := range c.Output {
+		err := c.each(models, "--output", arg, (*ops.Model).Results, func(d *ops.Device, t *ops.Tensor, file string) error {
+			h, err := d.ToHost(ctx, t)
+			if err != nil {
+				return err
+			}
+			var b bytes.Buffer
+			if err := npy.Write(&b, h); err != nil {
+				return err
+			}
+			return cli.SaveBytes(ctx, "--output", file, b.Bytes())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each calls do for the tensor of a flag: the only one of names if it names none.
+func (c *tensorFlags) each(models []loadedModel, flag, arg string, names func(*ops.Model) []string,
+	do func(d *ops.Device, t *ops.Tensor, file string) error) error {
+	var all []string
+	for i, m := range models {
+		for _, name := range names(m.Model) {
+			all = append(all, nameOn(i, len(models), name))
+		}
+	}
+	name, file, named := strings.Cut(arg, "=")
+	if !named {
+		if file = arg; len(all) != 1 {
+			return cli.Wrong(flag, arg, fmt.Sprintf("the trace has %s: %s", cli.Count(len(all), "tensor"), strings.Join(all, ", ")),
+				"give NAME=FILE")
+		}
+		name = all[0]
+	}
+	m := models[0]
+	if len(models) > 1 {
+		device, rest, _ := strings.Cut(name, ":")
+		i, err := strconv.Atoi(device)
+		if err != nil || i < 0 || i >= len(models) {
+			return cli.Wrong(flag, arg, fmt.Sprintf("it names none of %d devices", len(models)), "give such as 1:NAME=FILE")
+		}
+		m, name = models[i], rest
+	}
+	t, err := m.Tensor(name)
+	if err != nil {
+		return cli.Wrong(flag, arg, err.Error(), "see reprise trace stat").By(err)
+	}
+	return do(m.d, t, file)
+}
+
+type tensorJSON struct {
+	Shape      []int  `json:"shape"`
+	DType      string `json:"dtype"`
+	Tiles      bool   `json:"tiles"`
+	Input      bool   `json:"input"`
+	Weight     string `json:"weight,omitempty"`
+	Transposed bool   `json:"transposed,omitempty"`
+}
+
+func toTensor(t *tracebuf.Tensor) *tensorJSON {
+	if t == nil {
+		return nil
+	}
+	j := tensorJSON(*t)
+	return &j
+}
+
+// String follows what is said about the buffer.
+func (t *tensorJSON) String() string {
+	if t == nil {
+		return ""
+	}
+	text := fmt.Sprintf("; %v %s", t.Shape, tracebuf.Printable(t.DType))
+	if t.Tiles {
+		text += " in tiles"
+	}
+	if t.Input {
+		text += ", input"
+	}
+	if t.Weight != "" {
+		text += ", from " + tracebuf.Printable(t.Weight)
+	}
+	if t.Transposed {
+		text += " transposed"
+	}
+	return text
+}
+
+// tensorFlag says which tensor a buffer holds.
+type tensorFlag struct {
+	value, name string
+	buffer      string // name or address
+	tensor      tracebuf.Tensor
+	pages       reprise.BufferConfig
+}
+
+var tensorForm = regexp.MustCompile(`^([^=]+)=([0-9]+(?:x[0-9]+)*):([^:@]*)(:tile|:row_major)?(?:@(.*))?$`)
+
+func parseTensor(s string) (f tensorFlag, err error) {
+	bad := func(why string) (tensorFlag, error) {
+		return f, cli.Wrong("--tensor", s, why, "give such as x=1x1x64x64:bfloat16@in0 or ids=1x32:uint32:row_major@0x20000")
+	}
+	p := tensorForm.FindStringSubmatch(s)
+	if p == nil {
+		return bad("it isn't name=shape:type[:tile|:row_major][@buffer]")
+	}
+	f = tensorFlag{value: s, name: p[1], buffer: cmp.Or(p[5], p[1])}
+	f.tensor = tracebuf.Tensor{DType: strings.ToUpper(p[3]), Tiles: p[4] != ":row_major"}
+	for d := range strings.SplitSeq(p[2], "x") {
+		n, _ := strconv.Atoi(d) // the largest int for more
+		f.tensor.Shape = append(f.tensor.Shape, n)
+	}
+	spec, err := ops.SpecOf(&tracebuf.Buffer{Tensor: &f.tensor})
+	if err == nil {
+		f.pages, err = spec.BufferConfig(f.name)
+	}
+	if err != nil {
+		return bad(err.Error())
+	}
+	return f, nil
+}
+
+// describe gives the buffer the tensor.
+func (f *tensorFlag) describe(o *metaltrace.FileOptions, align int) error {
+	addr, err := strconv.ParseUint(f.buffer, 0, 64)
+	at := slices.IndexFunc(o.Buffers, func(b tracebuf.Buffer) bool {
+		return b.Kind == tracebuf.KindDRAM && b.Sharding == nil && (b.Name == f.buffer || err == nil && b.Addr == addr)
+	})
+	named := slices.IndexFunc(o.Buffers, func(b tracebuf.Buffer) bool { return b.Name == f.name })
+	switch {
+	case at < 0:
+		return cli.Wrong("--tensor", f.value, fmt.Sprintf("the trace has no buffer %s in interleaved DRAM", f.buffer), "give one of "+
+			cli.List(o.Buffers, func(b tracebuf.Buffer) string { return fmt.Sprintf("%s (at %#x)", tracebuf.Printable(b.Name), b.Addr) }))
+	case named >= 0 && named != at:
+		return cli.Wrong("--tensor", f.value, "another buffer has this name", "give another name")
+	}
+	b := &o.Buffers[at]
+	n := f.pages.PageSize
+	if f.pages.Size/n != b.Pages() || n > b.PageSize || (n+align-1)/align*align != b.Stride {
+		return cli.Wrong("--tensor", f.value, fmt.Sprintf("the tensor is %s in DRAM, the buffer %s", pagesText(f.pages.Size, n),
+			pagesText(b.Size, b.PageSize)), "give the shape, type and layout of the program's tensor")
+	}
+	// A recording names the inputs that no variable holds in0, in1 and so on.
+	f.tensor.Input = b.Tensor == nil && strings.HasPrefix(b.Name, "in") || b.Tensor != nil && b.Tensor.Input
+	for _, list := range [][]tracebuf.Data{o.Data, o.Results} {
+		for i := range list {
+			if d := &list[i]; d.Buffer == at {
+				var cut []byte // what aligns pages
+				for p := range slices.Chunk(d.Bytes, b.PageSize) {
+					cut = append(cut, p[:n]...)
+				}
+				d.Bytes = cut
+			}
+		}
+	}
+	b.Name, b.Tensor, b.PageSize, b.Size = f.name, &f.tensor, n, f.pages.Size
+	return nil
+}
+
+func pagesText(size, page int) string { return cli.Count(size/page, "page") + " of " + cli.Bytes(page) }
