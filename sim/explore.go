@@ -8,7 +8,7 @@ import (
 
 // Bounds bound what [Explore] does.
 type Bounds struct {
-	// Schedules are to be run at most, with so many Preemptions at most: accesses that are held back.
+	// At most so many schedules are run, and each holds back at most Preemptions accesses.
 	Schedules, Preemptions int
 	// Seed draws what a schedule leaves open.
 	Seed uint64
@@ -34,14 +34,15 @@ type Explored struct {
 // chip's fault. f opens cards of at most one chip with the option, after all others, and makes the
 // same accesses in each run. The error wraps that of a run that differs, or of State.
 func Explore(ctx context.Context, b Bounds, f func(context.Context, Option) error) (Explored, error) {
-	s, err := schedules.Explore(ctx, schedules.Bounds(b), func(ctx context.Context, file *schedules.File) (schedules.Result, string, error) {
+	under := func(ctx context.Context, file *schedules.File) (schedules.Result, string, error) {
 		run := schedules.NewRun(file.Holds)
 		failure := ""
 		if err := f(ctx, Scheduled(file.Seed, run)); err != nil {
 			failure = err.Error()
 		}
 		return run.Result(), failure, ctx.Err()
-	})
+	}
+	s, err := schedules.Explore(ctx, schedules.Bounds(b), under)
 	if s == nil {
 		return Explored{}, err
 	}

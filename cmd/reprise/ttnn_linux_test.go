@@ -249,8 +249,8 @@ func TestTTNNFindings(t *testing.T) {
 	}
 }
 
-// Kernels that fail in an order that they rarely run in fail under a few schedules, and under the one
-// that was kept again; put right, they fail under none.
+// Kernels that fail in an order that they rarely run in fail under a few schedules, and under the
+// one that was kept again; put right, they fail under none.
 func TestTTNNSchedules(t *testing.T) {
 	r := newTTNN(t)
 	for _, chip := range []string{"wormhole", "blackhole"} {

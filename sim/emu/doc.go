@@ -98,8 +98,8 @@
 //   - Additions commute. Rounds of a loop that only waits don't count: they change nothing, and the
 //     next round reads the same registers.
 //   - A schedule is infeasible if all else waits while it holds something. What it holds goes on.
-//   - Accesses of one host access are compared with each other only, since the chip runs until it is
-//     idle meanwhile.
+//   - The chip runs until it is idle inside each access of the host. Only what happens inside one of
+//     them can change places.
 //
 // Not followed are DRAM, host memory, Tensix engines, Ethernet tiles, and when a write reads its
 // source. Runs with the same order at each word are equivalent: only one of them is explored

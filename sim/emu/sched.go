@@ -364,7 +364,8 @@ func (c *Chip) Close() error {
 }
 
 // maxBeside is how many slices a chip with Track executes while only Ethernet tiles run, whose
-// firmware of tt-metal counts in L1 and never waits; one with Findings or a Schedule, which is slower, fewer.
+// firmware of tt-metal counts in L1 and never waits; fewer with Findings or a Schedule, which are
+// slower.
 const (
 	maxBeside     = 256
 	besideChecked = 8

@@ -82,10 +82,11 @@ func TestSchedules(t *testing.T) {
 						return s.Result(), got
 					}
 					bounds := schedules.Bounds{Schedules: 20, Preemptions: 3, Seed: 1}
-					state := value(schedules.Explore(t.Context(), bounds, func(_ context.Context, f *schedules.File) (schedules.Result, string, error) {
+					under := func(_ context.Context, f *schedules.File) (schedules.Result, string, error) {
 						res, got := run(f)
 						return res, choose(got != p.right, "wrong", ""), nil
-					}))(t)
+					}
+					state := value(schedules.Explore(t.Context(), bounds, under))(t)
 					if right {
 						equal(t, state.All(), true, "all seen")
 						equal(t, state.Runs, p.runs, "runs")

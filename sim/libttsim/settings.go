@@ -44,8 +44,8 @@ type Settings struct {
 	// Findings is the path of a file for what the checks find, of package internal/findings; the
 	// chip then runs inside the host's accesses. Without it the first finding stops the chip.
 	Findings string `json:"findings,omitempty"`
-	// Schedule is the path of a schedule, in the form of sim.Schedule. What the run found of further
-	// schedules is written beside it, with the suffix .result, when it ends.
+	// Schedule is the path of a schedule, in the form of sim.Schedule. When the run ends, what it
+	// found of further schedules is written beside it, with the suffix .result.
 	Schedule string `json:"schedule,omitempty"`
 	// Record is the path of a file for [Steps]. The chip then runs inside the host's accesses.
 	Record string `json:"record,omitempty"`

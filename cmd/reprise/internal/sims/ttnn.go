@@ -104,7 +104,10 @@ func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 		}
 		s.Machine = ttnn.MachineOf(arch)
 	}
-	_, err := s.Spec()
+	spec, err := s.Spec()
+	if err == nil && (c.Schedules > 0 || c.Schedule != "") && len(spec.Chips) > 1 {
+		err = cli.Wrong("--machine", s.Machine, "several chips have no schedules", "use one chip")
+	}
 	return s, err
 }
 

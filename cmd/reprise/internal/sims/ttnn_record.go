@@ -18,6 +18,9 @@ type ttnnRecordCmd struct {
 
 // Validate implements the command.
 func (c *ttnnRecordCmd) Validate() error {
+	if c.Schedules > 0 || c.Schedule != "" {
+		return cli.Wrong("--schedules", "", "a recording has no schedules", "use ttnn run")
+	}
 	return cmp.Or(c.ttnnRunCmd.Validate(), c.Recorded.Validate())
 }
 

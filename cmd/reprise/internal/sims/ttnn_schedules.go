@@ -54,8 +54,8 @@ func (c *ttnnRunCmd) explore(ctx context.Context, s cli.Streams, r *ttnn.Run, di
 	return nil
 }
 
-// under runs the program under a schedule, and returns how it failed. Only then the program's output
-// is shown.
+// under runs the program under a schedule, and returns how it failed. Only then the program's
+// output is shown.
 func (c *ttnnRunCmd) under(ctx context.Context, s cli.Streams, r *ttnn.Run, dir string, f *schedules.File) (
 	res schedules.Result, failure string, err error,
 ) {
