@@ -60,7 +60,7 @@ func Schedule(file []byte) (Option, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Scheduled(f.Seed, schedules.NewRun(f.Holds)), nil
+	return func(c *config) { Scheduled(f.Seed, schedules.NewRun(f.Holds))(c) }, nil
 }
 
 // Scheduled is Schedule, for a program that wants the run's result.

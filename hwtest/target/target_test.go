@@ -3,6 +3,8 @@ package target
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -159,5 +161,19 @@ func TestShare(t *testing.T) {
 	d := parsed(t, "/dev/tenstorrent/0")
 	if s, _, err := d.Share(); err != nil || s != d {
 		t.Errorf("silicon becomes %+v, %v", s, err)
+	}
+}
+
+func TestSchedules(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "schedule.json")
+	for text, ok := range map[string]bool{"": false, `{"version": 2}`: false, `{"version": 1, "seed": 3, "holds": []}`: true} {
+		devtest.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		d, err := Parse("emu:wormhole,schedule="+path, ttsim.Server("false"))
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+		if ok && d.Name != "emu_wormhole_schedule" {
+			t.Errorf("its name is %q", d.Name)
+		}
 	}
 }
