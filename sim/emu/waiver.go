@@ -44,12 +44,13 @@ const (
 	ContextIsRead = Assumptions(tensix.ContextIsRead) << engineAssumptions
 	ZeroedAtOnce  = Assumptions(tensix.ZeroedAtOnce) << engineAssumptions
 	BootIsOver    = Assumptions(tensix.BootIsOver) << engineAssumptions
+	PartOfTile    = Assumptions(tensix.PartOfTile) << engineAssumptions
 
 	// MetalMovement is what tt-metal's data movement kernels rely on.
 	MetalMovement = CountedAtOnce
 
 	// MetalCompute is what tt-metal's compute kernels rely on.
-	MetalCompute = ContextIsRead | ZeroedAtOnce
+	MetalCompute = ContextIsRead | ZeroedAtOnce | PartOfTile
 
 	// MetalFirmware is what tt-metal's base firmware of workers relies on, MetalQueue its
 	// prefetcher, dispatcher and subordinate.
@@ -57,7 +58,7 @@ const (
 	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce | ReadInOrder
 
 	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ReadInOrder | UnwrittenUnused | ContextIsRead |
-		ZeroedAtOnce | BootIsOver
+		ZeroedAtOnce | BootIsOver | PartOfTile
 )
 
 // engineAssumptions is the shift of tensix.Assumptions.

@@ -84,13 +84,13 @@ func (e *Engine) gather(p place, wide bool) (values lreg) {
 			row = wideRow(row)
 		}
 		if !e.dst.valid[row] {
-			if e.hazards != nil && e.wormhole && e.sfpu.enabled()>>(r*rowLanes)&(1<<rowLanes-1) != 0 { // ZEROACC.md
+			if e.hazards != nil && e.wormhole && e.sfpu.enabled()>>(r*rowLanes)&(1<<rowLanes-1) != 0 && !e.partOfTile(row, wide) { // ZEROACC.md
 				e.undefined("row %d of Dst is undefined since ZEROACC", row)
 				e.tolerateHazard()
 			}
 			continue
 		}
-		if u := e.dst.unwritten; u != nil && u[row]&laneColumns(e.sfpu.enabled()>>(r*rowLanes), p.column) != 0 { // ZEROACC.md
+		if u := e.dst.unwritten; u != nil && u[row]&laneColumns(e.sfpu.enabled()>>(r*rowLanes), p.column) != 0 && !e.partOfTile(row, wide) { // ZEROACC.md
 			e.refuseUnwritten(row)
 		}
 		if !wide {
