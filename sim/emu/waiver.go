@@ -20,8 +20,8 @@ const (
 	StoresInOrder = check.StoresInOrder
 	// SentIsRead: a write counted as sent (NIU_MST_NONPOSTED_WR_REQ_SENT,
 	// NIU_MST_POSTED_WR_REQ_SENT) has read its source, and writes are sent in order (against
-	// WormholeB0/NoC/Counters.md). tt-metal's noc_async_writes_flushed waits for that count; the
-	// dispatcher then returns pages of its ring.
+	// WormholeB0/NoC/Counters.md). tt-metal's noc_async_writes_flushed waits for that count, and by
+	// its documentation sources may change then; the dispatcher returns pages of its ring.
 	SentIsRead = check.SentIsRead
 	// CountedAtOnce: a request is in its id's counter (NIU_MST_REQS_OUTSTANDING_ID) when a load of
 	// the counter follows its start, as tt-metal's noc_async_read_barrier_with_trid expects.
@@ -47,7 +47,7 @@ const (
 	PartOfTile    = Assumptions(tensix.PartOfTile) << engineAssumptions
 
 	// MetalMovement is what tt-metal's data movement kernels rely on.
-	MetalMovement = CountedAtOnce
+	MetalMovement = CountedAtOnce | SentIsRead
 
 	// MetalCompute is what tt-metal's compute kernels rely on.
 	MetalCompute = ContextIsRead | ZeroedAtOnce | PartOfTile
