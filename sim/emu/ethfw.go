@@ -77,8 +77,8 @@ func (e *ethRegs) init() {
 	end(bhRemote, far, p.peer.channel)
 }
 
-// arcThrottle is the word of each Blackhole worker's L1 that ARC firmware clears when it starts, and
-// in which it later asks for slower products (tt-zephyr-platforms lib/tenstorrent/bh_arc/throttler.c).
+// arcThrottle is a word of each Blackhole worker's L1. ARC firmware clears it at its start, and
+// later asks for slower products there (tt-zephyr-platforms lib/tenstorrent/bh_arc/throttler.c).
 const arcThrottle = 0x10
 
 // fwOwns marks memory of base firmware as written.

@@ -75,6 +75,19 @@ func (e *Engine) refuseUnwritten(row uint32) bool {
 	return e.tolerateHazard()
 }
 
+// checkLoad refuses loads of columns that are undefined (ZEROACC.md).
+func (e *Engine) checkLoad(row uint32, columns uint16, wide bool) {
+	valid := e.dst.valid[row]
+	switch {
+	case columns == 0 || valid && e.dst.unwritten[row]&columns == 0 || e.partOfTile(row, wide):
+	case valid:
+		e.refuseUnwritten(row)
+	default:
+		e.undefined("row %d of Dst is undefined since ZEROACC", row)
+		e.tolerateHazard()
+	}
+}
+
 // partOfTile reports whether the issuer may load undefined data, as [PartOfTile] says.
 func (e *Engine) partOfTile(row uint32, wide bool) bool {
 	t, n := &e.threads[e.issuer], uint32(64)
