@@ -40,6 +40,11 @@ const (
 	// noc_worker_logical_to_virtual_map_init).
 	UnwrittenUnused = Assumptions(1 << 5)
 
+	// PaddingUnused: the program doesn't use the end of a read from DRAM, of less than an aligned
+	// page, that was never written. tt-metal's prefetcher reads pages with what pads them to 32 or
+	// 64 bytes.
+	PaddingUnused = Assumptions(1 << 6)
+
 	// The tensix.Assumptions of these names, for instructions that the program pushes.
 	ContextIsRead = Assumptions(tensix.ContextIsRead) << engineAssumptions
 	ZeroedAtOnce  = Assumptions(tensix.ZeroedAtOnce) << engineAssumptions
@@ -55,10 +60,10 @@ const (
 	// MetalFirmware is what tt-metal's base firmware of workers relies on, MetalQueue its
 	// prefetcher, dispatcher and subordinate.
 	MetalFirmware = StoresInOrder | PassedBytesUnused | UnwrittenUnused | BootIsOver
-	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce | ReadInOrder
+	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce | ReadInOrder | PaddingUnused
 
-	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ReadInOrder | UnwrittenUnused | ContextIsRead |
-		ZeroedAtOnce | BootIsOver | PartOfTile
+	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ReadInOrder | UnwrittenUnused | PaddingUnused |
+		ContextIsRead | ZeroedAtOnce | BootIsOver | PartOfTile
 )
 
 // engineAssumptions is the shift of tensix.Assumptions.

@@ -43,6 +43,15 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 		UnwrittenUnused: func(r *rig, v, w chip.XY) *asm {
 			return onB().li(a0, 0x48000).lw(a1, a0, 0).sw(a1, a0, 8).halt().forget(16)
 		},
+		PaddingUnused: func(r *rig, v, _ chip.XY) *asm {
+			bank := r.topo.DRAMBanks()[0]
+			if r.dev != nil {
+				r.write(bank.HostEndpoint, bank.Offset+0x10000, make([]byte, 48))
+			}
+			q := r.fetchFrom(v, bank.Endpoint[0])
+			q.targ = bank.Offset + 0x10000
+			return onB().request(r.arch, q).halt().forget(16)
+		},
 		// It releases a semaphore while unpacker 0 may work.
 		ContextIsRead: func(*rig, chip.XY, chip.XY) *asm {
 			return onB().pushes(pushInit, pushPost, pushUnpack, pushGet)
@@ -143,7 +152,7 @@ func TestWaivers(t *testing.T) {
 			run := func(name string, accepted bool, waivers func(text []byte) []Waiver) {
 				for i, delay := range effort.Of([]int{80, 80}, []int{0, 80, 80}, []int{0, 80, 80}) {
 					cfg := Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true, RefuseCounters: true,
-						RefuseUnwritten: a == UnwrittenUnused}
+						RefuseUnwritten: a == UnwrittenUnused || a == PaddingUnused}
 					plan := planned(t, arch)
 					cfg.Waivers = waivers(program(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes())
 					if list := cfg.Waivers; i == 0 { // of code that comes later
