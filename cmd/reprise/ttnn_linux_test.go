@@ -195,13 +195,14 @@ func TestTTNNChecks(t *testing.T) {
 func TestTTNNKnownFindings(t *testing.T) {
 	r := newTTNN(t)
 	const script = "../../internal/ttnn/testdata/programs/main.py"
-	runs := [][]string{{"blackhole", script, "trace/two"}, {"wormhole", script, "matmul/64", "softmax/last"}}
+	const again = "import os, sys; os.execv(sys.executable, [sys.executable] + sys.argv[1:])"
+	runs := [][]string{{"blackhole", script, "trace/two"}, {"wormhole", "-c", again, script, "matmul/64"}}
 	if testing.Short() {
 		runs = runs[:1]
 	}
 	for _, args := range runs {
 		out, errs, code := r.output(append([]string{"--check", "all", "--chip"}, args...)...)
-		if code != 0 || strings.Count(out, `"sha256"`) != len(args)-2 || !strings.Contains(errs, " findings in kernels of TT-NN") {
+		if code != 0 || strings.Count(out, `"sha256"`) != 1 || !strings.Contains(errs, " findings in kernels of TT-NN") {
 			t.Errorf("%q: exit code %d, printed %q: %s", args, code, out, errs)
 		}
 	}

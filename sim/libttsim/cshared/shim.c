@@ -99,11 +99,13 @@ EXPORT void libttsim_clock(uint32_t clocks) {
 }
 
 // python_stacks makes Python write what its threads execute to a file (internal/ttnn/observer/sitecustomize.py), and returns its
-// descriptor, or -1 in processes without that.
+// descriptor, or -1 in processes without that. After an exec, or Python's end, nobody handles the signal.
 int python_stacks(void) {
   const char *variable = getenv("REPRISE_STACKS");
+  struct sigaction handler;
   int process = 0, fd = -1;
-  if (variable == NULL || sscanf(variable, "%d %d", &process, &fd) != 2 || process != getpid() || ftruncate(fd, 0) != 0)
+  if (variable == NULL || sscanf(variable, "%d %d", &process, &fd) != 2 || process != getpid() || sigaction(41, NULL, &handler) != 0 ||
+      handler.sa_handler == SIG_DFL || ftruncate(fd, 0) != 0)
     return -1;
   lseek(fd, 0, SEEK_SET);
   raise(41);
