@@ -43,6 +43,15 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 		UnwrittenUnused: func(r *rig, v, w chip.XY) *asm {
 			return onB().li(a0, 0x48000).lw(a1, a0, 0).sw(a1, a0, 8).halt().forget(16)
 		},
+		PaddingUnused: func(r *rig, v, _ chip.XY) *asm {
+			bank := r.topo.DRAMBanks()[0]
+			if r.dev != nil {
+				r.write(bank.HostEndpoint, bank.Offset+0x10000, make([]byte, 48))
+			}
+			q := r.fetchFrom(v, bank.Endpoint[0])
+			q.targ = bank.Offset + 0x10000
+			return onB().request(r.arch, q).halt().forget(16)
+		},
 		// It releases a semaphore while unpacker 0 may work.
 		ContextIsRead: func(*rig, chip.XY, chip.XY) *asm {
 			return onB().pushes(pushInit, pushPost, pushUnpack, pushGet)
@@ -54,6 +63,10 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 		// It uses a semaphore while the matrix unit may still work.
 		BootIsOver: func(*rig, chip.XY, chip.XY) *asm {
 			return onB().pushes(pushInit, pushRWC, pushPost)
+		},
+		// It loads the first of rows 0 to 15 of Dst, which it has made undefined, unlike 16 to 63.
+		PartOfTile: func(*rig, chip.XY, chip.XY) *asm {
+			return onB().pushes(pushInit, pushZeroRows, pushLoad)
 		},
 	}
 }
@@ -118,6 +131,9 @@ const (
 	pushUnpack = 0x43<<24 | 1
 	pushZero   = 0x11<<24 | 7
 	pushRWC    = 0x37 << 24
+
+	pushZeroRows = 0x10<<24 | 1<<19
+	pushLoad     = 0x70 << 24
 )
 
 func (a *asm) pushes(list ...uint32) *asm {
@@ -130,13 +146,13 @@ func (a *asm) pushes(list ...uint32) *asm {
 func TestWaivers(t *testing.T) {
 	for _, arch := range arches {
 		for a, program := range assumed() {
-			if a == PassedBytesUnused && arch != chip.Wormhole {
+			if (a == PassedBytesUnused || a == PartOfTile) && arch != chip.Wormhole {
 				continue
 			}
 			run := func(name string, accepted bool, waivers func(text []byte) []Waiver) {
 				for i, delay := range effort.Of([]int{80, 80}, []int{0, 80, 80}, []int{0, 80, 80}) {
 					cfg := Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true, RefuseCounters: true,
-						RefuseUnwritten: a == UnwrittenUnused}
+						RefuseUnwritten: a == UnwrittenUnused || a == PaddingUnused}
 					plan := planned(t, arch)
 					cfg.Waivers = waivers(program(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes())
 					if list := cfg.Waivers; i == 0 { // of code that comes later

@@ -75,6 +75,36 @@ func (e *Engine) refuseUnwritten(row uint32) bool {
 	return e.tolerateHazard()
 }
 
+// checkLoad refuses loads of columns that are undefined (ZEROACC.md).
+func (e *Engine) checkLoad(row uint32, columns uint16, wide bool) {
+	valid := e.dst.valid[row]
+	switch {
+	case columns == 0 || valid && e.dst.unwritten[row]&columns == 0 || e.partOfTile(row, wide):
+	case valid:
+		e.refuseUnwritten(row)
+	default:
+		e.undefined("row %d of Dst is undefined since ZEROACC", row)
+		e.tolerateHazard()
+	}
+}
+
+// partOfTile reports whether the issuer may load undefined data, as [PartOfTile] says.
+func (e *Engine) partOfTile(row uint32, wide bool) bool {
+	t, n := &e.threads[e.issuer], uint32(64)
+	if wide {
+		n *= 2
+	}
+	if !e.hazards.threads[e.issuer].assumes(&t.queue, PartOfTile) {
+		return false
+	}
+	for r := row &^ (n - 1); r < row|(n-1); r++ {
+		if e.dst.valid[r] && e.dst.unwritten[r] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // tolerateHazard reports whether the engine goes on after what only RefuseHazards refuses.
 func (e *Engine) tolerateHazard() bool {
 	e.fault.Thread, e.fault.Instruction, e.fault.Hazard = int(e.issuer), e.issued, true
