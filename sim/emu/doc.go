@@ -43,8 +43,8 @@
 //
 // [Config.RefuseRaces] also refuses two accesses of different agents to the same bytes of L1, DRAM
 // or host memory, at least one a write, that nothing orders. Agents are the processors and the
-// host, each with a vector clock; a request acts for the processor that started it. These order
-// accesses:
+// host, each with a vector clock; a request acts for the processor that started it, an unpacker or
+// packer for its thread's T core. These order accesses:
 //
 //   - the program, but a store to L1 is ordered before a register store, a request, a mailbox or a
 //     reset only if it was read back (BabyRISCV/MemoryOrdering.md): by a used load of the same
@@ -59,7 +59,8 @@
 //   - the host's reads through windows, and writes to host memory.
 //
 // Code must be ordered before its fetch. No program with these edges is refused. Not found are
-// racing values that only decide a branch, posted writes to DRAM and host memory that others are
+// racing values that only decide a branch, accesses of a tile's unpackers and packers that only
+// their turns have ordered, posted writes to DRAM and host memory that others are
 // told of too early, and code in the instruction RAM.
 //
 // # Ethernet

@@ -26,6 +26,8 @@ type engines struct {
 	core    *core     // of the op taken last
 	pc      [5]uint32 // by hardware number: where the core gave the op taken last
 
+	accessor int // the thread whose instruction accessed L1 last
+
 	direct  bool     // they run on the chip's goroutine and may reach registers
 	from    origin   // for refusals and register stores
 	touched []uint32 // lines of L1 written and watched by others
@@ -291,12 +293,16 @@ func (t engineTile) L1(end uint32) []uint32 { return t.e.tile.memory(end) }
 
 func (t engineTile) L1Size() uint32 { return t.e.tile.size }
 
-func (t engineTile) Loaded(addr uint32, n int) { t.e.tile.use(addr, n, false) }
+func (t engineTile) Loaded(addr uint32, n int) {
+	t.e.tile.use(addr, n, false)
+	t.e.checkL1(addr, n, false)
+}
 
 func (t engineTile) Stored(addr uint32, n int) {
 	e, tile := t.e, t.e.tile
 	tile.nowKnown(addr, n)
 	tile.use(addr, n, true)
+	e.checkL1(addr, n, true)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
 		if tile.flags[line]&(flagCode|flagWatch) != 0 {
 			if k := len(e.touched); k == 0 || e.touched[k-1] != line {
@@ -322,8 +328,28 @@ func (t engineTile) mayReach() bool {
 	return t.e.direct
 }
 
+// checkL1 checks an access to L1 as one of the thread's T core. The order in which unpackers and
+// packers make theirs is taken to be the program's.
+func (e *engines) checkL1(addr uint32, n int, store bool) {
+	t, thread := e.tile, e.Issuer()
+	if t.check == nil {
+		return
+	}
+	o := e.origin().checked()
+	if last := &e.accessor; *last != thread {
+		t.check.Follow(o, t.cores[1+*last].check)
+		*last = thread
+	}
+	if t.check.Access(o, addr, uint32(n), !store, store) {
+		t.chip.check.Engine(o, t.check, addr, n, store)
+	}
+}
+
 func (e *engines) origin() origin {
 	o := e.from
+	if e.tile.check != nil {
+		o.core = e.tile.cores[1+e.Issuer()]
+	}
 	if o.core == nil {
 		o.core = e.core
 	}

@@ -121,6 +121,9 @@ func New(arch chip.Arch, tile Tile) *Engine {
 	return e
 }
 
+// Issuer returns the thread of the newest instruction, after RefuseHazards.
+func (e *Engine) Issuer() int { return int(e.issuer) }
+
 // Fault returns why the engine stopped, or nil.
 func (e *Engine) Fault() *Refusal { return e.fault }
 

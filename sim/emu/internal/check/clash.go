@@ -129,6 +129,20 @@ func (o *Chip) Moved(from Origin, t *Tile, addr uint32, n int) bool {
 	return ok || o.refuse(from, "mover's read of", "L1", t.shadow, by, uint64(addr), n, c)
 }
 
+// Engine records that an unpacker reads n bytes of L1 at addr for a processor, or that a packer
+// writes them.
+func (o *Chip) Engine(from Origin, t *Tile, addr uint32, n int, store bool) bool {
+	by, what := from.Core.agent.now(), "unpacker's read of"
+	c, ok := clash{}, true
+	if store {
+		what = "packer's write to"
+		c, ok = t.shadow.wroteRange(o, by, uint64(addr), n, false, nil)
+	} else {
+		c, ok = t.shadow.readData(by, uint64(addr), n)
+	}
+	return ok || o.refuse(from, what, "L1", t.shadow, by, uint64(addr), n, c)
+}
+
 // Start follows a request that has just been started, or refuses it. A write's source must be in
 // L1.
 func (o *Chip) Start(q *Transfer) (*Flight, bool) {
@@ -162,6 +176,9 @@ func (o *Chip) Atomic(f *Flight, t *Tile, addr uint32, learns bool) bool {
 
 // Land records that a read's data are written to L1 of the tile that asked for them.
 func (o *Chip) Land(f *Flight, data []uint32) bool {
+	if f.found {
+		return true
+	}
 	o.carry = f.by
 	defer func() { o.carry = nil }()
 	q := &f.q

@@ -254,3 +254,17 @@ func (s *shadow) atomic(o *Chip, by *stamp, addr uint64, component int, learns b
 	c.atomic, c.wpc = atomic, by.pc
 	return clash{}, true
 }
+
+// readData records a read of n bytes that is no poll.
+func (s *shadow) readData(by *stamp, addr uint64, n int) (clash, bool) {
+	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
+		c, bytes := s.at(a), bytesAt(addr, a, uint64(n))
+		if c.common {
+			by.agent.learn(s.common[a])
+		} else if e := c.last(bytes, by); e != 0 {
+			return clash{a, e, c.wpc, true, false}, false
+		}
+		c.stampRead(by, bytes)
+	}
+	return clash{}, true
+}
