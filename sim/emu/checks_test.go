@@ -252,45 +252,38 @@ func checks() (list checkList) {
 	return list
 }
 
-// engineChecks are products whose operands and results go through the NoC.
+// engineChecks are products with a request before or after the T cores leave reset.
 func engineChecks() (list checkList) {
 	races := list.of(Config{RefuseRaces: true}, undefined)
-	// product releases the T cores from reset after a request, and waits until they are done.
-	product := func(r *rig, before, after func(a *asm, v, w chip.XY)) {
-		v, w := r.worker(0, 0), r.worker(2, 2)
-		for _, addr := range []uint64{tileA, tileB} {
-			r.write(v, addr, make([]byte, 2048))
-		}
-		r.st(v, tileDone, 0)
-		unpack, math, pack := matmul(r.arch, 1)
-		for _, a := range []*asm{unpack, math, pack} {
-			r.write(v, uint64(a.base), a.bytes())
-		}
-		a := onB().li(s0, 1)
-		before(a, v, w)
-		a.stw(0xFFB121B0, 0x40000)
-		after(a, v, w)
-		r.run(v, a.halt())
-	}
-	races("an unpacker reads what a NoC read may still be writing", func(r *rig, right bool) {
-		product(r, func(a *asm, v, w chip.XY) {
-			q := r.fetchFrom(v, w)
-			q.ret = tileA
-			if a.request(r.arch, q); right {
+	product := func(name, says string, before bool, of func(r *rig, v, w chip.XY) nocRequest) {
+		races(name, func(r *rig, right bool) {
+			v, w := r.worker(0, 0), r.worker(2, 2)
+			r.write(v, tileA, make([]byte, tileDone+4-tileA))
+			unpack, math, pack := matmul(r.arch, 1)
+			for _, a := range []*asm{unpack, math, pack} {
+				r.write(v, uint64(a.base), a.bytes())
+			}
+			a, q := onB().li(s0, 1), of(r, v, w)
+			if before {
+				a.request(r.arch, q)
+			}
+			if before && right {
 				a.waitCounter(0, cntReadResp, s0, "read")
 			}
-		}, func(a *asm, _, _ chip.XY) { a.poll(r.arch, tileDone, "done").waitCounter(0, cntReadResp, s0, "end") })
-	}).says("TRISC0 pc=|race: load of|that a NoC read may still be writing: read of 64 bytes")
-	races("a result is sent that a packer may not have written", func(r *rig, right bool) {
-		product(r, func(*asm, chip.XY, chip.XY) {}, func(a *asm, v, w chip.XY) {
-			if right {
+			a.stw(0xFFB121B0, 0x40000)
+			if before || right {
 				a.poll(r.arch, tileDone, "done")
 			}
-			q := r.sendTo(v, w)
-			q.targ = tileOut
-			a.request(r.arch, q)
-		})
-	}).says("TRISC2 pc=|race: store to|that a NoC write may still be reading: write of 64 bytes")
+			if !before {
+				a.request(r.arch, q)
+			}
+			r.run(v, a.halt())
+		}).says(says)
+	}
+	product("an unpacker reads what a NoC read may still be writing", "TRISC0 pc=|race: load of|that a NoC read may still be writing: read of 64 bytes", true,
+		func(r *rig, v, w chip.XY) nocRequest { q := r.fetchFrom(v, w); q.ret = tileA; return q })
+	product("a result is sent that a packer may not have written", "TRISC2 pc=|race: store to|that a NoC write may still be reading: write of 64 bytes", false,
+		func(r *rig, v, w chip.XY) nocRequest { q := r.sendTo(v, w); q.targ = tileOut; return q })
 	return list
 }
 

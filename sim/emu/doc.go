@@ -55,13 +55,14 @@
 //   - a load of an NIU counter that shows requests done, from whoever started them;
 //   - a load of a stream counter, mailbox, semaphore or configuration word, from stores to its
 //     kind;
+//   - Tensix instructions that use a semaphore or mutex, or that fill or free a bank of SrcA or SrcB;
 //   - putting a processor into reset, from it, and releasing it, to it;
 //   - the host's reads through windows, and writes to host memory.
 //
 // Code must be ordered before its fetch. No program with these edges is refused. Not found are
-// racing values that only decide a branch, accesses of a tile's unpackers and packers that only
-// their turns have ordered, posted writes to DRAM and host memory that others are
-// told of too early, and code in the instruction RAM.
+// racing values that only decide a branch, posted writes to DRAM and host memory that others are
+// told of too early, rows of Dst that are read or written without the semaphore, and code in the
+// instruction RAM.
 //
 // # Ethernet
 //

@@ -26,8 +26,6 @@ type engines struct {
 	core    *core     // of the op taken last
 	pc      [5]uint32 // by hardware number: where the core gave the op taken last
 
-	accessor int // the thread whose instruction accessed L1 last
-
 	direct  bool     // they run on the chip's goroutine and may reach registers
 	from    origin   // for refusals and register stores
 	touched []uint32 // lines of L1 written and watched by others
@@ -328,20 +326,21 @@ func (t engineTile) mayReach() bool {
 	return t.e.direct
 }
 
-// checkL1 checks an access to L1 as one of the thread's T core. The order in which unpackers and
-// packers make theirs is taken to be the program's.
+// checkL1 checks an access to L1 as one of the thread's T core.
 func (e *engines) checkL1(addr uint32, n int, store bool) {
-	t, thread := e.tile, e.Issuer()
-	if t.check == nil {
-		return
+	if t := e.tile; t.check != nil {
+		if o := e.origin().checked(); t.check.Access(o, addr, uint32(n), !store, store) {
+			t.chip.check.Engine(o, t.check, addr, n, store)
+		}
 	}
-	o := e.origin().checked()
-	if last := &e.accessor; *last != thread {
-		t.check.Follow(o, t.cores[1+*last].check)
-		*last = thread
-	}
-	if t.check.Access(o, addr, uint32(n), !store, store) {
-		t.chip.check.Engine(o, t.check, addr, n, store)
+}
+
+func (t engineTile) Ordered(thread int, object uint32) {
+	if tile := t.e.tile; tile.check != nil {
+		o := origin{tile: tile, core: tile.cores[1+thread]}.checked()
+		at := pcBufBase + pcBufSemaphores + 4*object
+		tile.check.Acquire(o, at)
+		tile.check.Release(o, at)
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	CountedAtOnce
 	PassedBytesUnused
 	ReadInOrder
+	_
+	StoredBeforePush
 )
 
 // Processor is what a check asks a processor.

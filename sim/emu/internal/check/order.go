@@ -265,12 +265,6 @@ func (t *Tile) Acquire(from Origin, name uint32) {
 	}
 }
 
-// Follow records that an agent's next access comes after all that a processor of the tile did.
-func (t *Tile) Follow(from Origin, k *Core) {
-	k.agent.time++
-	from.Core.agent.learn(full(k.agent.index, k.agent.known, k.agent.time, k.agent.landed))
-}
-
 // Held records that another agent puts a processor into reset, and so knows all that it did.
 func (o *Chip) Held(from Origin, k *Core) {
 	if o == nil {
