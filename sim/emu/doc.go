@@ -55,7 +55,7 @@
 //   - a load of an NIU counter that shows requests done, from whoever started them;
 //   - a load of a stream counter, mailbox, semaphore or configuration word, from stores to its
 //     kind;
-//   - Tensix instructions that use a semaphore or mutex, or that fill or free a bank of SrcA or SrcB;
+//   - Tensix instructions that use a semaphore or mutex, or fill or free a bank of SrcA or SrcB;
 //   - putting a processor into reset, from it, and releasing it, to it;
 //   - the host's reads through windows, and writes to host memory.
 //

@@ -13,8 +13,8 @@ import (
 type Assumptions = check.Assumptions
 
 const (
-	// StoresInOrder: a store to L1 is there when a later store of the processor to a register, but a
-	// stream's, takes effect (against tt-isa-documentation
+	// StoresInOrder: a store to L1 is there when a later store of the processor to a register, but
+	// a stream's, takes effect (against tt-isa-documentation
 	// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md). tt-metal's base firmware writes a word to
 	// wait for and then releases the other processors; its kernels write words that they then send.
 	StoresInOrder = check.StoresInOrder

@@ -45,7 +45,7 @@ func strict(arch chip.Arch) *Engine {
 func storeConfig(e *Engine) { e.StoredTo(1, Configuration, 0) }
 
 func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
-	const unpackNop, storeRegister = opUNPACR_NOP<<24 | 1, opSTOREREG<<24 | 0x40000>>2 // of stream 0
+	const unpackNop, storeRegister = opUNPACR_NOP<<24 | 1, opSTOREREG<<24 | 0x40000>>2
 	waitMath := map[chip.Arch]uint32{chip.Wormhole: 0x80, chip.Blackhole: 0x10}
 	for _, arch := range archs {
 		for _, tt := range []struct {
