@@ -112,7 +112,7 @@ type Config struct {
 
 	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes, kept
 	// whatever writes to L1, until a fence, an atomic memory operation or, as Seed chooses, another
-	// line. Silicon also drops lines now and then.
+	// line. Silicon also drops lines now and then. Findings is told of loads of old values.
 	DataCache bool
 }
 

@@ -13,10 +13,10 @@ import (
 type Assumptions = check.Assumptions
 
 const (
-	// StoresInOrder: a store to L1 is there when a later store of the processor to a register takes
-	// effect (against tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md).
-	// tt-metal's base firmware writes a word to wait for and then releases the other processors;
-	// its kernels write words that they then send.
+	// StoresInOrder: a store to L1 is there when a later store of the processor to a register, but
+	// a stream's, takes effect (against tt-isa-documentation
+	// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md). tt-metal's base firmware writes a word to
+	// wait for and then releases the other processors; its kernels write words that they then send.
 	StoresInOrder = check.StoresInOrder
 	// SentIsRead: a write counted as sent (NIU_MST_NONPOSTED_WR_REQ_SENT,
 	// NIU_MST_POSTED_WR_REQ_SENT) has read its source, and writes are sent in order (against
@@ -44,6 +44,9 @@ const (
 	// page, that was never written. tt-metal's prefetcher reads pages with what pads them to 32 or
 	// 64 bytes.
 	PaddingUnused = Assumptions(1 << 6)
+	// StoredBeforePush is StoresInOrder for streams' registers. tt-metal's readers fill pages
+	// of circular buffers by stores, such as scalers and masks, and push them.
+	StoredBeforePush = check.StoredBeforePush
 
 	// The tensix.Assumptions of these names, for instructions that the program pushes.
 	ContextIsRead = Assumptions(tensix.ContextIsRead) << engineAssumptions
@@ -52,18 +55,18 @@ const (
 	PartOfTile    = Assumptions(tensix.PartOfTile) << engineAssumptions
 
 	// MetalMovement is what tt-metal's data movement kernels rely on.
-	MetalMovement = CountedAtOnce | SentIsRead
+	MetalMovement = CountedAtOnce | SentIsRead | StoredBeforePush
 
 	// MetalCompute is what tt-metal's compute kernels rely on.
 	MetalCompute = ContextIsRead | ZeroedAtOnce | PartOfTile
 
 	// MetalFirmware is what tt-metal's base firmware of workers relies on, MetalQueue its
 	// prefetcher, dispatcher and subordinate.
-	MetalFirmware = StoresInOrder | PassedBytesUnused | UnwrittenUnused | BootIsOver
-	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce | ReadInOrder | PaddingUnused
+	MetalFirmware = StoresInOrder | StoredBeforePush | PassedBytesUnused | UnwrittenUnused | BootIsOver
+	MetalQueue    = StoresInOrder | StoredBeforePush | SentIsRead | CountedAtOnce | ReadInOrder | PaddingUnused
 
 	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ReadInOrder | UnwrittenUnused | PaddingUnused |
-		ContextIsRead | ZeroedAtOnce | BootIsOver | PartOfTile
+		StoredBeforePush | ContextIsRead | ZeroedAtOnce | BootIsOver | PartOfTile
 )
 
 // engineAssumptions is the shift of tensix.Assumptions.

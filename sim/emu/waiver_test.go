@@ -18,6 +18,18 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 		StoresInOrder: func(r *rig, v, w chip.XY) *asm {
 			return onB().stw(0x40000, 7).request(r.arch, r.sendTo(v, w)).halt()
 		},
+		// It tells by a stream of a word that it has just stored.
+		StoredBeforePush: func(r *rig, v, w chip.XY) *asm {
+			update, available := uint32(streamBase+0x3088), uint32(streamBase+0x3100)
+			if r.arch == chip.Blackhole {
+				update, available = streamBase+0x3438, streamBase+0x34A4
+			}
+			if r.dev != nil {
+				taker := newAsm(triscBase[0]).poll(r.arch, available, "stream").li(a0, 0x40000).lw(a1, a0, 0).sw(a1, a0, 8).halt()
+				r.write(v, uint64(triscBase[0]), taker.bytes())
+			}
+			return onB().stw(0xFFB121B0, 0x46000).stw(0x40000, 7).stw(update, 1<<6).halt().forget(8)
+		},
 		// It changes the source of a write that is counted as sent.
 		SentIsRead: func(r *rig, v, w chip.XY) *asm {
 			return onB().li(s0, 1).request(r.arch, r.sendTo(v, w)).waitCounter(0, cntWriteSent, s0, "sent").stw(0x40020, 7).halt()

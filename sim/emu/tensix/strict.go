@@ -24,7 +24,7 @@ var conditions = [2][15]unit{
 // RefuseHazards makes the engine refuse, from now on, instructions that are right only if a unit is
 // quick enough:
 //
-//   - semaphores that announce work that may not be done;
+//   - semaphores that announce work that may not be done, and registers, of unpackers and packers;
 //   - use of configuration that a T core has stored but that may not have arrived;
 //   - use of configuration in the instruction after the WRCFG that writes it;
 //   - use of a configuration word or GPR that the T core stored after pushing the instruction;
@@ -173,6 +173,9 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 	case (op == opSEMPOST || op == opSEMGET) && h.tells(t, op) != 0:
 		return e.undefined("it tells others of what %v may still be doing: STALLWAIT for that, with the sync unit blocked",
 			h.tells(t, op))
+	case op == opSTOREREG && h.busy&(unitUnpack|unitPack) != 0:
+		return e.undefined("it stores to a register what %v may still be doing: STALLWAIT for that, with the scalar unit blocked",
+			h.busy&(unitUnpack|unitPack))
 	case h.busy&reads(w) != 0:
 		return e.undefined("the T core's stores to configuration or GPRs may not have arrived: "+
 			"STALLWAIT for them, with %v blocked", u)

@@ -49,6 +49,7 @@ func strict(arch chip.Arch) *Engine {
 func storeConfig(e *Engine) { e.StoredTo(1, Configuration, 0) }
 
 func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
+	const unpackNop, storeRegister = opUNPACR_NOP<<24 | 1, opSTOREREG<<24 | 0x40000>>2
 	waitMath := map[chip.Arch]uint32{chip.Wormhole: 0x80, chip.Blackhole: 0x10}
 	for _, arch := range archs {
 		for _, tt := range []struct {
@@ -62,6 +63,8 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 			{name: "a post after a wait for it", list: prog{semInit1, zeroAll, stallSync | waitMath[arch], semPost1}},
 			{name: "a wait that blocks another unit", list: prog{semInit1, zeroAll, opSTALLWAIT<<24 | 4<<15 | waitMath[arch], semPost1}, want: "matrix unit"},
 			{name: "a post after the core waited for everything", before: func(e *Engine) { run(e, semInit1, zeroAll); e.Synced(1) }, list: prog{semPost1}},
+			{name: "a register's store while an unpacker may read", list: prog{unpackNop, storeRegister}, want: "unpacker 0"},
+			{name: "a register's store after a wait for it", list: prog{unpackNop, opSTALLWAIT<<24 | 0x20<<15 | 2, storeRegister}},
 			{name: "configuration just stored", before: storeConfig, list: prog{readConfig}, want: "stores to configuration"},
 			{name: "configuration waited for", before: storeConfig, list: prog{opSTALLWAIT<<24 | 0x80<<15 | waitStores[arch], readConfig}},
 			{name: "configuration read back", before: func(e *Engine) { e.StoredTo(1, Configuration, 0); e.Arrived(1, Configuration) }, list: prog{readConfig}},
