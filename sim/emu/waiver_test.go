@@ -205,7 +205,7 @@ func TestWaivers(t *testing.T) {
 func TestWaiversThatAreNone(t *testing.T) {
 	for name, w := range map[string]Waiver{
 		"no assumption": {Text: make([]byte, 64)},
-		"unknown":       {Text: make([]byte, 64), Assume: 0x80},
+		"unknown":       {Text: make([]byte, 64), Assume: 1 << 15},
 		"short":         {Text: make([]byte, 60), Assume: SentIsRead},
 	} {
 		fails(t, second(New(Config{Arch: chip.Blackhole, Waivers: []Waiver{w}})), ErrConfig, "%s", name)
