@@ -1,7 +1,6 @@
 package hwtest
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -201,7 +200,8 @@ func (c *Command) list(out io.Writer, p *Pattern) error {
 	if c.JSON {
 		return printJSON(out, l)
 	}
-	return printed(out, func(_ io.Writer, t *tables.Table) {
+	return tables.Print(out, func(b tables.Text) {
+		t := b.Table()
 		for _, k := range l.Cases {
 			notes := map[bool]string{true: "--long, "}[k.Long]
 			if k.Unsafe != "" {
@@ -214,14 +214,6 @@ func (c *Command) list(out io.Writer, p *Pattern) error {
 		}
 		t.Flush()
 	})
-}
-
-// printed writes a text with tables that fit the reader's terminal.
-func printed(w io.Writer, text func(io.Writer, *tables.Table)) error {
-	var b bytes.Buffer
-	text(&b, tables.New(&b, tables.Width(w)))
-	_, err := b.WriteTo(w)
-	return err
 }
 
 // screen shows a run's progress on standard error, and its results on standard output.
@@ -292,8 +284,9 @@ func (r *Report) Print(w io.Writer) error {
 		sums[k].Add(res)
 		sums[k].Seconds += res.Seconds
 	}
-	return printed(w, func(w io.Writer, t *tables.Table) {
-		fmt.Fprintln(w)
+	return tables.Print(w, func(b tables.Text) {
+		b.F("\n")
+		t := b.Table()
 		t.Row("DEVICE", "LAYER", "PASSED", "FAILED", "SKIPPED", "TIME")
 		row := func(k key, r *Report) {
 			t.Row(k.device, k.layer, r.Passed, r.Failed, r.Skipped, fmt.Sprintf("%.1f s", r.Seconds))
@@ -304,11 +297,11 @@ func (r *Report) Print(w io.Writer) error {
 		row(key{"", "all"}, r)
 		t.Flush()
 		if r.Ended != "" {
-			fmt.Fprintf(w, "\ncut short: %s\n", r.Ended)
+			b.F("\ncut short: %s\n", r.Ended)
 		}
 		for _, res := range r.Results {
 			if res.Outcome == Fail {
-				fmt.Fprintf(w, "\nfailed: %s %s/%s\n  protects: %s\n", res.Device, res.Layer, res.Name, res.Protects)
+				b.F("\nfailed: %s %s/%s\n  protects: %s\n", res.Device, res.Layer, res.Name, res.Protects)
 			}
 		}
 	})
