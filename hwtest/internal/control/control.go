@@ -33,9 +33,13 @@ func Cases() rig.Table {
 	cs.Add("callee released first", "a trace keeps what it calls", calleeReleased)
 	cs.Add("host writes between replays", "a condition finds what the host wrote before the replay", hostWrites)
 	cs.Add("runs between replays", "programs and replays with control flow take turns on a queue", runsBetween)
-	cs.Add("abort", "a replay ends between two iterations, and what comes after it runs", abortReplay)
-	cs.Add("abort of several replays", "all replays that were given before end, and none after", abortSeveral)
-	cs.Add("abort of a callee", "a replay ends inside of what it calls", abortCallee)
+	add := func(name, protects string, a abortedTrace) { cs.Add(name, protects, func(t *rig.T) { abort(t, a) }) }
+	add("abort", "a replay ends between two iterations, and what comes after it runs", abortedTrace{1, 2, 1,
+		do(count(1, 1), loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(2, 1)), do(mix(1), loop(3, mix(2)), count(1, 5))})
+	add("abort of several replays", "all replays that were given before end, and none after", abortedTrace{3, 1, 0,
+		do(loop(rig.ManyTimes, loop(2, count(0, 1)))), do(loop(40, mix(1)))})
+	add("abort of a callee", "a replay ends inside of what it calls", abortedTrace{1, 1, 1,
+		do(count(1, 1), loop(2, called(loop(rig.ManyTimes, count(0, 1)), count(2, 1)), count(2, 1))), do(mix(1))})
 	cs.Add("abort without loops", "replays without loops run to their end", abortStraight)
 	cs.Add("released memory", "traces with control flow hold what they use and give it back", controlMemory)
 	cs.Add("limit", "an endless loop stops at its limit, with a report", loopLimit).Needs = rig.NeedSimulator
@@ -636,46 +640,28 @@ func (c *control) aborted(each uint32) {
 	}
 }
 
-func abortReplay(t *rig.T) {
+// aborted is a trace that doesn't end by itself.
+type abortedTrace struct {
+	replays        int // at once
+	each           uint32
+	begun          uint32 // what counter 1 has more after a replay
+	endless, after []stmt // after runs once the replays were aborted
+}
+
+func abort(t *rig.T, a abortedTrace) {
 	c := newControl(t)
-	endless := c.captured(do(count(1, 1), loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(2, 1)))
-	ss := do(mix(1), loop(3, mix(2)), count(1, 5))
-	after := c.captured(ss)
-	for i := range uint32(3) {
-		t.Replay(endless)
-		t.Ended(1)
-		c.replay(after, ss)
-		c.values[1]++
-		c.aborted(2)
+	endless, after := c.captured(a.endless), c.captured(a.after)
+	for i := range 3 {
+		for range a.replays {
+			t.Replay(endless)
+		}
+		t.Ended(a.replays)
+		c.replay(after, a.after)
+		c.values[1] += a.begun
+		c.aborted(a.each)
 		c.check("abort %d", i)
 	}
 	t.Ended(0)
-}
-
-func abortSeveral(t *rig.T) {
-	c := newControl(t)
-	endless := c.captured(do(loop(rig.ManyTimes, loop(2, count(0, 1)))))
-	ss := do(loop(40, mix(1)))
-	after := c.captured(ss)
-	for range 3 {
-		t.Replay(endless)
-	}
-	t.Ended(3)
-	c.replay(after, ss)
-	c.aborted(1)
-	c.check("after the abort")
-}
-
-func abortCallee(t *rig.T) {
-	c := newControl(t)
-	endless := c.captured(do(count(1, 1), loop(2, called(loop(rig.ManyTimes, count(0, 1)), count(2, 1)), count(2, 1))))
-	for range 2 {
-		t.Replay(endless)
-		t.Ended(1)
-		c.values[1]++
-		c.aborted(1)
-	}
-	c.check("after the aborts")
 }
 
 func abortStraight(t *rig.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -89,13 +90,15 @@ func Cases() rig.Table {
 		{"uneven slices", "slices of unequal size are gathered and scattered too", meshUneven},
 		{"collectives in a row", "collectives that follow one another in a queue keep their numbers", meshRow},
 		{"scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", scatterGather},
-		{"float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order", floatSum},
-		{"bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", bFloatSum},
+		{"float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order",
+			floats(mesh.SumFloat32, func(c, w int) uint32 { return bits(anyFloat(c, w)) }, func(a, b uint32) uint32 { return bits(float(a) + float(b)) })},
+		{"bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", bFloats(mesh.SumBFloat16, func(a, b float32) float32 { return a + b })},
 		{"layer with all_reduce", "partial results and their sum over the chips replay as one trace", meshLayer},
 		{"links prepared anew", "links that are prepared again start from nothing", meshAnew},
-		{"float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", floatMax},
-		{"bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", bFloatMax},
-		{"int32 wraps", "sums of int32 wrap around", meshWraps},
+		{"float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", maximum()},
+		{"bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", bFloats(mesh.MaxBFloat16, func(a, b float32) float32 { return max(a, b) })},
+		{"int32 wraps", "sums of int32 wrap around",
+			floats(mesh.SumInt32, func(c, w int) uint32 { return math.MaxInt32 - uint32(c*w) }, func(a, b uint32) uint32 { return a + b })},
 		{"many pages", "a buffer of more pages than links have room for is added up", manyPages},
 		{"rows at once", "submeshes that are apart carry out collectives at the same time", meshRows},
 		{"same bits again", "a sum of floats has the same bits every time, on every chip", sameBits},
@@ -109,13 +112,13 @@ func Cases() rig.Table {
 	}.Shared(), Rows{
 		{"closed", "a closed mesh refuses everything but Close", meshClosed},
 	}.own(0), Rows{
-		{"lost packets", "packets that a link loses change no result", lostPackets},
-		{"late and double packets", "packets that a link delays or repeats change no result", badLinks},
+		{"lost packets", "packets that a link loses change no result", disturbed(anyChip, "link-drop=%s/3")},
+		{"late and double packets", "packets that a link delays or repeats change no result", disturbed(anyChip, "link-delay=%s/3", "link-duplicate=%s/2")},
 		{"link down", "a collective over a dead link hangs with all chips' state, and works after a recovery", linkDown},
 		{"card lost", "the error of a lost card lists every chip, and the others still replay", cardLost},
 		{"link down in the middle", "a link that goes down never makes a wrong result", downInTheMiddle},
 		{"card lost in the middle", "a card that is lost during replays ends them with the state of every chip", lostInTheMiddle},
-		{"slow links", "one chip whose packets all come late delays the others and changes nothing", slowChip},
+		{"slow links", "one chip whose packets all come late delays the others and changes nothing", disturbed(func(chip int) bool { return chip == 0 }, "link-delay=%s")},
 	}.own(rig.NeedEmulator))
 	cs.Add("one chip hangs", "a hang names its chip, and the others work on", OnOwnMesh(oneHangs)).Needs = rig.NeedSimulator
 	return cs
