@@ -353,8 +353,18 @@ func meshLimit(t *machines.T) {
 }
 
 func spanCases() (cs rig.Table) {
-	cs.Add("trace over two queues", "parts of a trace on two queues have each their own number of iterations", controlSpan)
-	cs.Add("trace over two queues: random control flow", "each queue of a trace runs what its part says, whatever the other one does", randomControlSpan)
+	cs.Add("trace over two queues", "parts of a trace on two queues have each their own number of iterations", func(t *rig.T) {
+		s := unlike(t)
+		for _, n := range []int{1, 4, t.Size(20, 3)} {
+			s.replays(n)
+		}
+	})
+	cs.Add("trace over two queues: random control flow", "each queue of a trace runs what its part says, whatever the other one does", func(t *rig.T) {
+		rng := rand.New(rand.NewPCG(19, 2))
+		for range t.Size(6, 2) {
+			spanning(t, randomBounded(t, rng), randomBounded(t, rng)).replays(2)
+		}
+	})
 	cs.Add("trace over two queues: saved and loaded", "a file of a trace over two queues has the control flow of both", savedControlSpan)
 	cs.Add("trace over two queues: iterations as a parameter", "a parameter may be the number of iterations on both queues", spanParam)
 	cs.Add("trace over two queues: one part aborted", "an abort ends the part of one queue, and the other's goes on", abortSpan)
@@ -413,20 +423,6 @@ func unlike(t *rig.T) *spanned {
 		{mix(1), loop(7, mix(2), loop(2, mix(3))), while(below(0, 9), count(0, 2), mixGiven(givenBoth, 0)), called(loop(2, mix(4)))},
 		{loop(2, mix(5)), while(below(0, 30), count(0, 1), when(below(0, 20), do(mix(6)), do(mixGiven(givenNumber, 0)))), choose(1, nil, do(mix(7)), do(mix(8))), count(1, 1)},
 	}...)
-}
-
-func controlSpan(t *rig.T) {
-	s := unlike(t)
-	for _, n := range []int{1, 4, t.Size(20, 3)} {
-		s.replays(n)
-	}
-}
-
-func randomControlSpan(t *rig.T) {
-	rng := rand.New(rand.NewPCG(19, 2))
-	for range t.Size(6, 2) {
-		spanning(t, randomBounded(t, rng), randomBounded(t, rng)).replays(2)
-	}
 }
 
 func savedControlSpan(t *rig.T) {

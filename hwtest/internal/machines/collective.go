@@ -84,15 +84,6 @@ func (t *T) ofPages(n, page int) *mesh.Buffer {
 	return b
 }
 
-func meshBroadcast(t *T) {
-	b := t.Linked()
-	for i, root := range t.Links.Line() {
-		t.Put(root, b, uint32(7000+i))
-		t.carryOut(t.Links.Broadcast(t.Ctx, b, root))
-		t.AllCount("broadcast", b, uint32(7000+i))
-	}
-}
-
 func allPairs(t *T) {
 	b := t.Linked()
 	line := t.Links.Line()
@@ -124,15 +115,6 @@ func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Same(want[64*first:64*(first+count)], got, "%s: slice of chip %v", what, c.Coord)
 }
 
-func pageSizes(t *T) {
-	t.Linked()
-	for _, page := range []int{4, 12, 16, 100, 1024, 4096} {
-		b := t.ofPages(2, page)
-		t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
-		t.All(fmt.Sprintf("sum of pages of %d B", page), b, t.sums(b.Size()))
-	}
-}
-
 func meshUneven(t *T) {
 	t.Linked()
 	for _, pages := range []int{1, 3, 2*t.Mesh.Size() + 1} {
@@ -143,25 +125,6 @@ func meshUneven(t *T) {
 			t.hasSlice(fmt.Sprintf("%d pages", pages), c, b, want)
 		}
 	}
-}
-
-func meshRow(t *T) {
-	b := t.Linked()
-	x := t.AllReduce(b, mesh.MaxInt32)
-	for range 5 {
-		t.Start(x)
-		t.Start(t.Links.Barrier())
-	}
-	t.Wait()
-	t.AllCount("maximum", b, 1000*uint32(t.Mesh.Size()))
-}
-
-func scatterGather(t *T) {
-	b := t.Linked()
-	scatter, gather := t.halves(b)
-	t.Replay(t.recorded(scatter, gather))
-	t.Wait()
-	t.All("sum", b, t.sums(b.Size()))
 }
 
 // floats checks an all_reduce in pages that no count of chips divides, so that the order is the
@@ -222,14 +185,6 @@ func meshLayer(t *T) {
 	}
 }
 
-func meshAnew(t *T) {
-	for range 3 {
-		b := t.Linked()
-		t.addsUp(b)
-		t.Release(t.Links)
-	}
-}
-
 // maximum has words of NaNs, infinities and zeros of both signs.
 func maximum() func(*T) {
 	const nan = 0x7FC00000
@@ -247,11 +202,6 @@ func maximum() func(*T) {
 		}
 		return bits(max(x, y))
 	})
-}
-
-func manyPages(t *T) {
-	t.Linked()
-	t.addsUp(t.ofPages(t.Size(24, 8)+1, 512))
 }
 
 func meshRows(t *T) {
@@ -314,17 +264,6 @@ func meshReplayed(t *T) {
 	t.Release(tr)
 }
 
-func meshBetween(t *T) {
-	b := t.Linked()
-	scatter, gather := t.halves(b)
-	tr := t.recorded(scatter, t.Loaded(t.adder(b, b, Add(7))), gather)
-	t.Replay(tr)
-	t.Wait()
-	sums := t.sums(b.Size())
-	t.All("sum and 7", b, rig.MakeWords(b.Size(), func(i int) uint32 { return rig.Word(sums[4*i:]) + 7 }))
-	t.Release(tr)
-}
-
 func meshLate(t *T) {
 	b := t.Linked()
 	x := t.AllSum(b)
@@ -372,30 +311,6 @@ func captureRefuses(t *T) {
 	}
 	t.Start(x)
 	t.Wait()
-}
-
-func emptyTrace(t *T) {
-	t.Fails("nothing was recorded", rig.Error(t.Record("nothing", func(*mesh.Recorder) error { return nil })), reprise.ErrEmptyTrace)
-}
-
-func meshForeign(t *T) {
-	in, _, x := t.setUp()
-	sub, err := t.Mesh.Submesh(mesh.Range{})
-	t.OK(err)
-	t.AllFail(mesh.ErrWrongMesh, map[string]error{
-		"write": sub.Queue(0).Write(t.Ctx, in, make([]byte, in.Size())),
-		"run":   sub.Queue(0).Run(t.Ctx, x),
-		"event": sub.Queue(0).Record(t.Ctx, t.Mesh.NewEvent("e")),
-	})
-}
-
-func meshClosed(t *T) {
-	in, _, x := t.setUp()
-	t.OK(t.Mesh.Close(t.Context()))
-	t.OK(t.Mesh.Close(t.Context()))
-	t.AllFail(mesh.ErrClosed, map[string]error{
-		"write": t.Queue.Write(t.Ctx, in, make([]byte, in.Size())), "run": t.Queue.Run(t.Ctx, x), "finish": t.Queue.Wait(t.Ctx),
-	})
 }
 
 func (t *T) setLinks(up bool) {
