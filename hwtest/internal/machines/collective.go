@@ -181,7 +181,7 @@ func meshLayer(t *T) {
 	for round := range uint32(3) {
 		t.count(in, round)
 		t.Replay(tr)
-		t.All("layer", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return chips*(round+i) + chips*(chips-1)/2 }))
+		t.AllWords("layer", b, func(i uint32) uint32 { return chips*(round+i) + chips*(chips-1)/2 })
 	}
 }
 
@@ -259,7 +259,7 @@ func meshReplayed(t *T) {
 			t.Put(c, b, 10*round+uint32(i))
 		}
 		t.Replay(tr)
-		t.All("sum of maxima", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return chips * (10*round + chips - 1 + i) }))
+		t.AllWords("sum of maxima", b, func(i uint32) uint32 { return chips * (10*round + chips - 1 + i) })
 	}
 	t.Release(tr)
 }
@@ -497,7 +497,7 @@ func downInTheMiddle(t *T) {
 		return
 	}
 	n := uint32(t.Mesh.Size())
-	t.All("sum of maxima", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return n * (1000*n + i) }))
+	t.AllWords("sum of maxima", b, func(i uint32) uint32 { return n * (1000*n + i) })
 }
 
 func lostInTheMiddle(t *T) {

@@ -335,8 +335,8 @@ func (t *T) Record(name string, record func(*mesh.Recorder) error) (*reprise.Tra
 }
 
 // Trace records what a function does, and releases the trace with the case.
-func (t *T) Trace(name string, record func(*mesh.Recorder) error) *reprise.Trace {
-	tr, err := t.Record(name, record)
+func (t *T) Trace(record func(*mesh.Recorder) error) *reprise.Trace {
+	tr, err := t.Record("trace", record)
 	t.OK(err)
 	t.Later(tr.Release)
 	return tr
@@ -419,6 +419,11 @@ func (t *T) All(what string, b *mesh.Buffer, want []byte) {
 	}
 }
 
+// AllWords checks the words of a buffer on every chip.
+func (t *T) AllWords(what string, b *mesh.Buffer, word func(i uint32) uint32) {
+	t.All(what, b, rig.MakeWords(b.Size(), word))
+}
+
 // AllCount checks that a buffer counts up from first on every chip.
 func (t *T) AllCount(what string, b *mesh.Buffer, first uint32) {
 	t.All(what, b, Counting(b.Size(), first))
@@ -470,7 +475,7 @@ func Running(r *mesh.Recorder, xs ...*mesh.Executable) func() error {
 }
 
 func (t *T) recorded(xs ...*mesh.Executable) *reprise.Trace {
-	return t.Trace("trace", func(r *mesh.Recorder) error { return Running(r, xs...)() })
+	return t.Trace(func(r *mesh.Recorder) error { return Running(r, xs...)() })
 }
 
 // Only is the range of one chip.
@@ -616,7 +621,7 @@ func meshTrace(t *T) {
 
 func traceParam(t *T) {
 	_, out, x := t.setUp()
-	tr := t.Trace("trace", func(r *mesh.Recorder) error {
+	tr := t.Trace(func(r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.Param(x, "pages", reprise.Arg{Kernel: "reader", Index: 1}))
 	})
 	t.OK(tr.Set("pages", 0))
@@ -695,7 +700,7 @@ func bufferParam(t *T) {
 	in, out, x := t.setUp()
 	other := t.Pages("other")
 	t.count(other, 5000)
-	tr := t.Trace("trace", func(r *mesh.Recorder) error {
+	tr := t.Trace(func(r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer(x, "in", in, reprise.Arg{Kernel: "reader", Index: 0}))
 	})
 	for _, from := range []struct {
