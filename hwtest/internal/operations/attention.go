@@ -13,12 +13,12 @@ func attentionCases(cs *table) {
 	cs.add(func(t *opsRun) { splitHeads(t, ops.UInt32, 3, 3, 32) }, "split heads uint32")
 	cs.add(decodeTrace, "decode with one trace")
 	for _, dt := range floats {
-		cs.add(func(t *opsRun) { rotary(t, dt, ops.AllRows) }, "rotary embedding %s", typeName(dt))
-		cs.add(func(t *opsRun) { rotary(t, dt, 37) }, "rotary embedding at a position %s", typeName(dt))
+		cs.add(func(t *opsRun) { rotary(t, dt, ops.AllRows) }, "rotary embedding %s", dt)
+		cs.add(func(t *opsRun) { rotary(t, dt, 37) }, "rotary embedding at a position %s", dt)
 	}
 	for _, dt := range []ops.DataType{ops.UInt8, ops.BFloat16, ops.Float32} {
-		cs.add(func(t *opsRun) { updateCache(t, dt) }, "update cache %s", typeName(dt))
-		cs.add(func(t *opsRun) { fillCache(t, dt) }, "fill cache %s", typeName(dt))
+		cs.add(func(t *opsRun) { updateCache(t, dt) }, "update cache %s", dt)
+		cs.add(func(t *opsRun) { fillCache(t, dt) }, "fill cache %s", dt)
 	}
 	for _, c := range []opsAttention{
 		{dt: ops.BFloat16, q: index{1, 1, 32, 32}, k: index{1, 1, 32, 32}},
@@ -110,7 +110,7 @@ type opsAttention struct {
 }
 
 func (c *opsAttention) name() string {
-	s := fmt.Sprintf("attention %s %s to %s", typeName(c.dt), dimsName(c.q), dimsName(c.k))
+	s := fmt.Sprintf("attention %s %s to %s", short[c.dt], c.q, c.k)
 	if c.causal {
 		s += fmt.Sprintf(" from position %d", c.position)
 	}
@@ -214,7 +214,7 @@ func rowCases(cs *table) {
 		{ops.Float32, ops.Float32, index{1, 1, 64, 100}, index{1, 1, 100, 40}},
 	} {
 		cs.add(func(t *opsRun) { product(t, c.from, c.to, c.a, c.b) },
-			"matmul %s to %s %s times %s", typeName(c.from), typeName(c.to), dimsName(c.a), dimsName(c.b))
+			"matmul %s to %s %s times %s", c.from, c.to, c.a, c.b)
 	}
 	for _, activation := range []ops.Activation{"", ops.ReLU, ops.GELU, ops.SiLU} {
 		name := "linear with a bias"
@@ -230,14 +230,14 @@ func rowCases(cs *table) {
 				if rows {
 					along = "rows"
 				}
-				cs.add(func(t *opsRun) { reduction(t, op, rows, dt) }, "%s of %s %s", op, along, typeName(dt))
+				cs.add(func(t *opsRun) { reduction(t, op, rows, dt) }, "%s of %s %s", op, along, dt)
 			}
 		}
-		cs.add(func(t *opsRun) { softmax(t, dt, false) }, "softmax %s", typeName(dt))
-		cs.add(func(t *opsRun) { softmax(t, dt, true) }, "softmax %s with a mask", typeName(dt))
-		cs.add(func(t *opsRun) { norm(t, dt, true) }, "layer norm %s", typeName(dt))
-		cs.add(func(t *opsRun) { norm(t, dt, false) }, "rms norm %s", typeName(dt))
-		cs.add(func(t *opsRun) { argmax(t, dt) }, "argmax %s", typeName(dt))
+		cs.add(func(t *opsRun) { softmax(t, dt, false) }, "softmax %s", dt)
+		cs.add(func(t *opsRun) { softmax(t, dt, true) }, "softmax %s with a mask", dt)
+		cs.add(func(t *opsRun) { norm(t, dt, true) }, "layer norm %s", dt)
+		cs.add(func(t *opsRun) { norm(t, dt, false) }, "rms norm %s", dt)
+		cs.add(func(t *opsRun) { argmax(t, dt) }, "argmax %s", dt)
 	}
 	cs.add(func(t *opsRun) { argmax(t, ops.UInt16) }, "argmax uint16")
 }

@@ -39,6 +39,11 @@ type table struct {
 
 // add appends a case, whose name is a format and its arguments.
 func (cs *table) add(run func(t *opsRun), name string, args ...any) {
+	for i, a := range args {
+		if s, ok := short[a]; ok {
+			args[i] = s
+		}
+	}
 	name = fmt.Sprintf(name, args...)
 	cs.Add(name, cs.protects, func(f *rig.T) {
 		t := &opsRun{T: f, d: ops.New(f.Dev), rnd: rig.Random(name)}
@@ -308,17 +313,13 @@ func (t *opsRun) replayed(out T, again func(ctx context.Context) error) {
 	t.Release(trace)
 }
 
-func typeName(dt ops.DataType) string {
-	return map[ops.DataType]string{
-		ops.UInt8: "uint8", ops.UInt16: "uint16", ops.UInt32: "uint32", ops.Int32: "int32", ops.BFloat16: "bf16", ops.Float32: "fp32",
-	}[dt]
+// short are what names of cases say.
+var short = map[any]string{
+	ops.UInt8: "uint8", ops.UInt16: "uint16", ops.UInt32: "uint32", ops.Int32: "int32", ops.BFloat16: "bf16", ops.Float32: "fp32",
+	ops.RowMajor: "rows", ops.Tile: "tiles",
 }
 
-func layoutName(l ops.Layout) string {
-	return map[ops.Layout]string{ops.RowMajor: "rows", ops.Tile: "tiles"}[l]
-}
-
-func dimsName(i index) string { return fmt.Sprintf("%dx%dx%dx%d", i[0], i[1], i[2], i[3]) }
+func (i index) String() string { return fmt.Sprintf("%dx%dx%dx%d", i[0], i[1], i[2], i[3]) }
 
 type binary struct {
 	name   string
@@ -359,7 +360,7 @@ func elementCases(cs *table) {
 			{ops.UInt8, ops.Tile, index{1, 1, 33, 40}, index{1, 1, 1, 1}},
 		} {
 			cs.add(func(t *opsRun) { elementwise(t, op, c.dt, c.l, opsDRAM, c.a, c.b) },
-				"%s %s %s %s and %s", op.name, typeName(c.dt), layoutName(c.l), dimsName(c.a), dimsName(c.b))
+				"%s %s %s %s and %s", op.name, c.dt, c.l, c.a, c.b)
 		}
 		shards := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(1, 2))
 		cs.add(func(t *opsRun) {
@@ -368,7 +369,7 @@ func elementCases(cs *table) {
 	}
 	for _, f := range functions {
 		for _, dt := range floats {
-			cs.add(func(t *opsRun) { unary(t, f, dt) }, "%s %s", f.name, typeName(dt))
+			cs.add(func(t *opsRun) { unary(t, f, dt) }, "%s %s", f.name, dt)
 		}
 	}
 }
@@ -470,7 +471,7 @@ func moveCases(cs *table) {
 				tx := t.send(x, c.dt, c.l, c.m)
 				got := t.run(m.device, append([]any{tx}, m.args...)...)
 				t.exactly(got, makeArray(m.result, func(i index) float64 { return x.at(m.from(i)) }))
-			}, "%s %s %s", m.name, typeName(c.dt), layoutName(c.l))
+			}, "%s %s %s", m.name, c.dt, c.l)
 		}
 	}
 	for dim := range 4 {
