@@ -407,7 +407,8 @@ func (w *watched) stage(name string, ns float64, threads ...probe.Thread) report
 	var calls, faults, switches, preempted uint64
 	var off, ready time.Duration
 	for _, t := range threads {
-		calls, faults, switches, preempted = calls+t.Syscalls(), faults+t.Faults.Count, switches+t.Voluntary+t.Preempted, preempted+t.Preempted
+		calls, faults = calls+t.Syscalls(), faults+t.Faults.Count
+		switches, preempted = switches+t.Voluntary+t.Preempted, preempted+t.Preempted
 		off, ready = off+t.Off.Total, ready+t.Ready.Total
 	}
 	if w.has(probe.Calls) {

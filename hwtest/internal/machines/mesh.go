@@ -187,7 +187,8 @@ func Cases() rig.Table {
 		{"links of another core", "any worker can drive the links", otherCore},
 		{"capture refuses", "a mesh refuses in a capture what a chip refuses", captureRefuses},
 		{"empty trace", "a trace of nothing is refused", func(t *T) {
-			t.Fails("nothing was recorded", rig.Error(t.Record("nothing", func(*mesh.Recorder) error { return nil })), reprise.ErrEmptyTrace)
+			_, err := t.Record("nothing", func(*mesh.Recorder) error { return nil })
+			t.Fails("nothing was recorded", err, reprise.ErrEmptyTrace)
 		}},
 		{"foreign objects", "objects of one mesh are refused by another, also by its submesh", func(t *T) {
 			in, _, x := t.setUp()
