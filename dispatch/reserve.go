@@ -188,7 +188,7 @@ func (q *Queue) roomForLocked(ctx context.Context, ends []int) error {
 }
 
 func (q *Queue) fitTogetherLocked(ends []int) bool {
-	if q.rings.fetch.spare() < uint32(len(ends)) {
+	if f := &q.rings.fetch; f.entries-1-uint32(f.put-f.taken) < uint32(len(ends)) {
 		return false
 	}
 	wr, start := q.rings.issue.wr, 0

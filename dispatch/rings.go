@@ -33,10 +33,8 @@ func (f *fetchRing) addr(i uint32) uint32 { return f.base + i<<f.log }
 
 func (f *fetchRing) initialRead() uint32 { return f.addr(f.entries) }
 
-// full and spare go by the last read of the device's pointer.
+// full goes by the last read of the device's pointer.
 func (f *fetchRing) full() bool { return f.put-f.taken >= uint64(f.entries-1) }
-
-func (f *fetchRing) spare() uint32 { return f.entries - 1 - uint32(f.put-f.taken) }
 
 func (f *fetchRing) poll() error {
 	r := f.win.Load32(uint64(f.rdAddr))

@@ -74,7 +74,7 @@ func open(file []byte) (*elf.File, error) {
 	if f.Class != elf.ELFCLASS32 || f.Data != elf.ELFDATA2LSB || f.Machine != elf.EM_RISCV || f.Type != elf.ET_EXEC {
 		return nil, refuse(ErrMachine, "it is %v %v %v %v", f.Class, f.Data, f.Machine, f.Type)
 	}
-	if flags := headerFlags(file); flags != 0 {
+	if flags := binary.LittleEndian.Uint32(file[36:]); flags != 0 {
 		return nil, refuse(ErrFlags, "ELF flags %#x, want 0", flags)
 	}
 	for _, s := range f.Sections {
@@ -84,11 +84,6 @@ func open(file []byte) (*elf.File, error) {
 		}
 	}
 	return f, nil
-}
-
-// debug/elf doesn't export e_flags of ELF32. elf.NewFile has checked the header's length.
-func headerFlags(file []byte) uint32 {
-	return binary.LittleEndian.Uint32(file[36:])
 }
 
 type span struct{ start, end uint64 }

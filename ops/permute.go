@@ -40,7 +40,7 @@ func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpO
 		for i := range order {
 			order[i] = fromEnd(order[i], len(order))
 		}
-		if len(order) != len(a.spec.Shape) || !isOrder(order) {
+		if len(order) != len(a.spec.Shape) || !slices.Equal(slices.Sorted(slices.Values(order)), upTo(len(order))) {
 			return nil, shapeError("dimensions %v of %v: want each dimension once", dims, a.spec.Shape)
 		}
 		return c.permute("permute", "Permute", a, order, dims)

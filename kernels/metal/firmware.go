@@ -198,7 +198,8 @@ func FirmwareFile(dir string, p chip.Processor) string {
 func hint(dir string) string {
 	for _, pattern := range []string{"*", filepath.Join("firmware", "*"), filepath.Join("*", "firmware"), filepath.Join("*", "firmware", "*"),
 		filepath.Join("*", "*", "firmware", "*")} {
-		found, err := filepath.Glob(filepath.Join(escape(dir), pattern, "brisc", "brisc.elf"))
+		escaped := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+		found, err := filepath.Glob(filepath.Join(escaped, pattern, "brisc", "brisc.elf"))
 		if err != nil {
 			continue
 		}
@@ -209,10 +210,6 @@ func hint(dir string) string {
 		}
 	}
 	return "it wants brisc.elf, ncrisc.elf, trisc0.elf, trisc1.elf and trisc2.elf, as in tt-metal's cache below firmware/"
-}
-
-func escape(dir string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
 }
 
 func isFirmware(dir string) bool {
