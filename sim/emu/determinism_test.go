@@ -221,8 +221,7 @@ func TestDataCache(t *testing.T) {
 		arch                chip.Arch
 	}{{false, false, true, chip.Blackhole}, {true, false, false, chip.Blackhole}, {true, true, true, chip.Blackhole},
 		{true, false, true, chip.Wormhole}} {
-		found := 0
-		r := newRig(t, Config{Arch: tt.arch, Synchronous: true, DataCache: tt.cache, Findings: func(*Finding) { found++ }})
+		r := newRig(t, Config{Arch: tt.arch, Synchronous: true, DataCache: tt.cache})
 		v := r.worker(0, 0)
 		r.run(v, poll(tt.fence))
 		before := r.c.Retired(r.raw(v), chip.BRISC)
@@ -232,7 +231,6 @@ func TestDataCache(t *testing.T) {
 			t.Errorf("cache %v fence %v: %d instructions after the store", tt.cache, tt.fence, n-before)
 		}
 		r.healthy()
-		equal(t, found > 0, !tt.wakes, "cache %v fence %v on %v: %d findings", tt.cache, tt.fence, tt.arch, found)
 	}
 	ring(newRig(t, Config{Arch: chip.Blackhole, Seed: 3, DataCache: true, Delay: 20}), 2)
 }
