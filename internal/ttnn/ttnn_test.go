@@ -258,7 +258,8 @@ func TestKernelsAreKnownByTheirBytes(t *testing.T) {
 	dir := t.TempDir()
 	text := map[string][]byte{}
 	write := func(path string, text []byte) {
-		f := elftest.File{Entry: 0x3000, Segments: []elftest.Segment{{Flags: elf.PF_R | elf.PF_X, Vaddr: 0x3000, Paddr: 0x3000, Bytes: text}}}
+		s := elftest.Segment{Flags: elf.PF_R | elf.PF_X, Vaddr: 0x3000, Paddr: 0x3000, Bytes: text}
+		f := elftest.File{Entry: 0x3000, Segments: []elftest.Segment{s}}
 		devtest.Must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755))
 		devtest.Must(t, os.WriteFile(filepath.Join(dir, path), f.Build(), 0o644))
 	}

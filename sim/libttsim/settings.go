@@ -140,8 +140,8 @@ func (s *Settings) waivers() ([]emu.Waiver, error) {
 	return w, nil
 }
 
-// waiverRefresher returns a function that returns the waivers if the cache's files have changed since
-// its last call.
+// waiverRefresher returns a function that returns the waivers if the cache's files have changed
+// since its last call.
 func (s *Settings) waiverRefresher() func() []emu.Waiver {
 	known := filesOf(s.KernelCache)
 	return func() []emu.Waiver {
@@ -158,8 +158,8 @@ func (s *Settings) waiverRefresher() func() []emu.Waiver {
 	}
 }
 
-// filesOf sums up which compiled files a kernel cache has, as they are. Those that are gone, or that
-// nobody may read, don't count.
+// filesOf sums up which compiled files a kernel cache has, as they are. Those that are gone, or
+// that nobody may read, don't count.
 func filesOf(cache string) uint64 {
 	h := fnv.New64a()
 	_ = filepath.WalkDir(cache, func(path string, d fs.DirEntry, err error) error {
