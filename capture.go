@@ -152,7 +152,7 @@ func (c *capture) link() {
 		if k := slices.IndexFunc(c.rs[:i], func(o *Recorder) bool { return o.d == r.d }); k >= 0 {
 			o := c.rs[k]
 			if o.edges == nil {
-				o.edges = newEdges(o)
+				o.edges = &edges{rs: []*Recorder{o}, recorded: make([]uint32, len(o.d.queues)), newest: map[*Event]edge{}}
 			}
 			r.edges, linked = o.edges, true
 			r.edges.rs = append(r.edges.rs, r)

@@ -488,10 +488,6 @@ type edge struct {
 	number uint32 // among the recordings of the queue's part
 }
 
-func newEdges(r *Recorder) *edges {
-	return &edges{rs: []*Recorder{r}, recorded: make([]uint32, len(r.d.queues)), newest: map[*Event]edge{}}
-}
-
 // any reports whether an event was recorded. Then every queue needs a part, to clear its counts.
 func (s *edges) any() bool {
 	return slices.ContainsFunc(s.recorded, func(n uint32) bool { return n > 0 })

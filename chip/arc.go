@@ -98,18 +98,3 @@ const (
 	TagASICIDLow       TelemetryTag = 62
 	TagPowerLimit      TelemetryTag = 64
 )
-
-func wormholeARC() ARCParams {
-	return ARCParams{
-		APB: 0x8_8000_0000, CSM: 0x8_1000_0000, ResetUnit: 0x8_8003_0000,
-		TelemetryTable: 0x1D0, TelemetryValues: 0x1D4,
-		PointerBase: 0x8_0000_0000,
-	}
-}
-
-func blackholeARC() ARCParams {
-	return ARCParams{
-		APB: 0x8000_0000, CSM: 0x1000_0000, ResetUnit: 0x8003_0000,
-		TelemetryTable: 0x400 + 4*13, TelemetryValues: 0x400 + 4*12, // in SCRATCH_RAM, from 0x400 on
-	}
-}

@@ -77,13 +77,13 @@ func MachineNamed(name string) (Machine, bool) {
 
 // What products have fused off (tt-isa-documentation WormholeB0/NoC/Coordinates.md,
 // BlackholeA0/README.md). Which rows, columns and channels differs from chip to chip.
-func oneRow() Harvesting      { return Harvesting{Tensix: 1 << 9} }
-func twoRows() Harvesting     { return Harvesting{Tensix: 1<<9 | 1<<4} }
-func twoChannels() Harvesting { return Harvesting{Ethernet: 1<<12 | 1<<13} }
-func p100Parts() Harvesting {
-	return Harvesting{Tensix: 1<<12 | 1<<13, DRAM: 1 << 7, Ethernet: 1<<14 - 1}
-}
-func p300Parts() Harvesting { return Harvesting{Tensix: 1<<12 | 1<<13, Ethernet: 1<<12 | 1<<13} }
+var (
+	oneRow      = Harvesting{Tensix: 1 << 9}
+	twoRows     = Harvesting{Tensix: 1<<9 | 1<<4}
+	twoChannels = Harvesting{Ethernet: 1<<12 | 1<<13}
+	p100Parts   = Harvesting{Tensix: 1<<12 | 1<<13, DRAM: 1 << 7, Ethernet: 1<<14 - 1}
+	p300Parts   = Harvesting{Tensix: 1<<12 | 1<<13, Ethernet: 1<<12 | 1<<13}
+)
 
 func board(n int, kind uint16, h Harvesting, chips ...MachineChip) []MachineChip {
 	for i := range chips {
@@ -94,14 +94,14 @@ func board(n int, kind uint16, h Harvesting, chips ...MachineChip) []MachineChip
 
 // N150 is a Wormhole card.
 func N150() Machine {
-	return Machine{Name: "n150", Arch: Wormhole, Shape: [2]int{1, 1}, Chips: board(0, BoardN150, oneRow(), MachineChip{PCI: true})}
+	return Machine{Name: "n150", Arch: Wormhole, Shape: [2]int{1, 1}, Chips: board(0, BoardN150, oneRow, MachineChip{PCI: true})}
 }
 
 // N300 is a Wormhole card with two chips, of which one has the PCI interface (tt-umd
 // tests/cluster_descriptor_examples).
 func N300() Machine {
 	return Machine{Name: "n300", Arch: Wormhole, Shape: [2]int{1, 2},
-		Chips: board(0, BoardN300, twoRows(), MachineChip{PCI: true}, MachineChip{X: 1}),
+		Chips: board(0, BoardN300, twoRows, MachineChip{PCI: true}, MachineChip{X: 1}),
 		Links: bundles(2, [][4]int{{0, 8, 1, 0}})}
 }
 
@@ -111,7 +111,7 @@ func T3000() Machine {
 	m := Machine{Name: "t3000", Arch: Wormhole, Shape: [2]int{2, 4}, Chips: make([]MachineChip, 8), Links: bundles(2, linksOf("t3000"))}
 	places := [8][2]uint8{{1, 0}, {1, 1}, {2, 0}, {2, 1}, {0, 0}, {0, 1}, {3, 0}, {3, 1}}
 	for i := range 4 {
-		for j, c := range board(i, BoardN300, twoRows(), MachineChip{PCI: true}, MachineChip{}) {
+		for j, c := range board(i, BoardN300, twoRows, MachineChip{PCI: true}, MachineChip{}) {
 			n := 4*j + i
 			c.X, c.Y = places[n][0], places[n][1]
 			m.Chips[n] = c
@@ -122,18 +122,18 @@ func T3000() Machine {
 
 // P100 is a Blackhole card without Ethernet.
 func P100() Machine {
-	return Machine{Name: "p100", Arch: Blackhole, Shape: [2]int{1, 1}, Chips: board(0, BoardP100, p100Parts(), MachineChip{PCI: true})}
+	return Machine{Name: "p100", Arch: Blackhole, Shape: [2]int{1, 1}, Chips: board(0, BoardP100, p100Parts, MachineChip{PCI: true})}
 }
 
 // P150 is a Blackhole card.
 func P150() Machine {
-	return Machine{Name: "p150", Arch: Blackhole, Shape: [2]int{1, 1}, Chips: board(0, BoardP150, twoChannels(), MachineChip{PCI: true})}
+	return Machine{Name: "p150", Arch: Blackhole, Shape: [2]int{1, 1}, Chips: board(0, BoardP150, twoChannels, MachineChip{PCI: true})}
 }
 
 // P300 is a Blackhole card with two chips with PCI interfaces.
 func P300() Machine {
 	return Machine{Name: "p300", Arch: Blackhole, Shape: [2]int{1, 2},
-		Chips: board(0, BoardP300, p300Parts(), MachineChip{PCI: true}, MachineChip{PCI: true}),
+		Chips: board(0, BoardP300, p300Parts, MachineChip{PCI: true}, MachineChip{PCI: true}),
 		Links: bundles(1, [][4]int{{0, 2, 1, 9}, {0, 3, 1, 8}})}
 }
 
@@ -143,7 +143,7 @@ func QuietBox() Machine {
 	m := Machine{Name: "quietbox", Arch: Blackhole, Shape: [2]int{2, 2}, Links: bundles(4, [][4]int{
 		{0, 4, 2, 4}, {1, 4, 3, 4}, {0, 8, 3, 8}, {1, 8, 2, 8}})}
 	for i := range 4 {
-		m.Chips = append(m.Chips, board(i, BoardP150, twoChannels(), MachineChip{PCI: true})...)
+		m.Chips = append(m.Chips, board(i, BoardP150, twoChannels, MachineChip{PCI: true})...)
 	}
 	return m
 }
@@ -153,7 +153,7 @@ func QuietBox2() Machine {
 	m := Machine{Name: "quietbox2", Arch: Blackhole, Shape: [2]int{2, 2}, Links: bundles(1, [][4]int{
 		{0, 2, 3, 5}, {0, 4, 3, 4}, {0, 8, 1, 3}, {0, 9, 1, 2}, {1, 4, 2, 4}, {1, 5, 2, 2}, {2, 8, 3, 3}, {2, 9, 3, 2}})}
 	for i := range 2 {
-		m.Chips = append(m.Chips, board(i, BoardP300, p300Parts(), MachineChip{PCI: true}, MachineChip{PCI: true})...)
+		m.Chips = append(m.Chips, board(i, BoardP300, p300Parts, MachineChip{PCI: true}, MachineChip{PCI: true})...)
 	}
 	return m
 }
@@ -165,7 +165,7 @@ func GalaxyWormhole() Machine {
 
 // GalaxyBlackhole is 32 Blackholes, eight to a tray (ttsim src/tile.cpp).
 func GalaxyBlackhole() Machine {
-	return galaxy("galaxy-bh", Blackhole, BoardGalaxyBlackhole, twoChannels(), bundles(2, linksOf("galaxyBlackhole")))
+	return galaxy("galaxy-bh", Blackhole, BoardGalaxyBlackhole, twoChannels, bundles(2, linksOf("galaxyBlackhole")))
 }
 
 func galaxy(name string, a Arch, kind uint16, h Harvesting, links []Link) Machine {

@@ -59,11 +59,3 @@ func (r *NIURegs) common() {
 	r.Base = [2]uint32{0xFFB20000, 0xFFB30000}
 	r.TargAddrMid, r.RetAddrLo, r.RetAddrMid, r.Ctrl, r.AtLenBe, r.Cfg0, r.Counters = 0x04, 0x0C, 0x10, 0x1C, 0x20, 0x100, 0x200
 }
-
-func wormholeNIU() NIURegs {
-	return NIURegs{CommandStride: 0x400, TargCoord: 0x04, RetCoord: 0x10, CmdCtrl: 0x28, NodeID: 0x2C, IDLogical: 0x138}
-}
-
-func blackholeNIU() NIURegs {
-	return NIURegs{CommandStride: 0x800, TargCoord: 0x08, RetCoord: 0x14, CmdCtrl: 0x40, NodeID: 0x44, IDLogical: 0x148}
-}

@@ -165,9 +165,14 @@ func blackholeParams() *Params {
 			{Size: 4 << 30, First: 202, Count: 8, BAR: 4, Offset: 0},
 		},
 
-		NIU:    blackholeNIU(),
-		ARC:    blackholeARC(),
-		Stream: blackholeStreams(),
+		NIU: NIURegs{CommandStride: 0x800, TargCoord: 0x08, RetCoord: 0x14, CmdCtrl: 0x40, NodeID: 0x44, IDLogical: 0x148},
+		ARC: ARCParams{
+			APB: 0x8000_0000, CSM: 0x1000_0000, ResetUnit: 0x8003_0000,
+			TelemetryTable: 0x400 + 4*13, TelemetryValues: 0x400 + 4*12, // in SCRATCH_RAM, from 0x400 on
+		},
+		Stream: StreamParams{
+			offset: [numStreamRegs]uint32{4 * 4, 4 * 8, 4 * 10, 4 * 270, 4 * 297},
+		},
 
 		ResetPCRegister:       [NumProcessors]uint32{NoRegister, 0xFFB12238, 0xFFB12228, 0xFFB1222C, 0xFFB12230},
 		TRISCResetPCOverride:  0xFFB12234,
@@ -211,9 +216,16 @@ func wormholeParams() *Params {
 			{Size: 16 << 20, First: 166, Count: 20, BAR: 0, Offset: 0x0B000000},
 		},
 
-		NIU:    wormholeNIU(),
-		ARC:    wormholeARC(),
-		Stream: wormholeStreams(),
+		NIU: NIURegs{CommandStride: 0x400, TargCoord: 0x04, RetCoord: 0x10, CmdCtrl: 0x28, NodeID: 0x2C, IDLogical: 0x138},
+		ARC: ARCParams{
+			APB: 0x8_8000_0000, CSM: 0x8_1000_0000, ResetUnit: 0x8_8003_0000,
+			TelemetryTable: 0x1D0, TelemetryValues: 0x1D4,
+			PointerBase: 0x8_0000_0000,
+		},
+		Stream: StreamParams{
+			FirstCB: 8,
+			offset:  [numStreamRegs]uint32{4 * 0, 4 * 3, 4 * 4, 4 * 34, 4 * 64},
+		},
 
 		// Tensix configuration words 162 and 158..160.
 		ResetPCRegister:       [NumProcessors]uint32{NoRegister, 0xFFEF0288, 0xFFEF0278, 0xFFEF027C, 0xFFEF0280},

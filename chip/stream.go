@@ -56,16 +56,3 @@ func (s *StreamParams) Lookup(addr uint32) (n int, r StreamReg, ok bool) {
 	}
 	return 0, 0, false
 }
-
-func wormholeStreams() StreamParams {
-	return StreamParams{
-		FirstCB: 8,
-		offset:  [numStreamRegs]uint32{4 * 0, 4 * 3, 4 * 4, 4 * 34, 4 * 64},
-	}
-}
-
-func blackholeStreams() StreamParams {
-	return StreamParams{
-		offset: [numStreamRegs]uint32{4 * 4, 4 * 8, 4 * 10, 4 * 270, 4 * 297},
-	}
-}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -218,3 +219,229 @@ func (q *Queue) terminate(ctx context.Context) error {
 	}
 	return nil
 }
+
+// StoreTile stores words in a tile at raw coordinates, outside of the queues, each with one access.
+func (d *machine) StoreTile(raw chip.XY, addr uint64, p []byte) (err error) {
+	xy, _ := d.ch.VirtualOf(raw)
+	for i := 0; i < len(p) && err == nil; i += 4 {
+		err = d.kd.Write32(xy, addr+uint64(i), binary.LittleEndian.Uint32(p[i:]))
+	}
+	return err
+}
+
+// AwaitTile waits for a word of a tile, at most for Options.HangTimeout, and returns it as it was
+// last.
+func (d *machine) AwaitTile(ctx context.Context, raw chip.XY, addr uint64, want uint32) (got uint32, err error) {
+	xy, _ := d.ch.VirtualOf(raw)
+	w := newWaiter(d.opts.HangTimeout, Pace{}, &d.naps)
+	for err == nil {
+		if got, err = d.kd.Read32(xy, addr); err != nil || got == want {
+			break
+		}
+		if err = d.kd.Fault(); err == nil {
+			err = w.pause(ctx)
+		}
+	}
+	if errors.Is(err, ErrTimeout) {
+		err = nil
+	}
+	return got, err
+}
+
+// ErrOtherChip is returned by Restart when the chip isn't the one that the device was started with.
+var ErrOtherChip = errors.New("it is another chip than before")
+
+// Content is data that Restart writes to device memory.
+type Content struct {
+	Name string
+	At   Interleaved
+	Data []byte
+}
+
+// Interrupt ends every wait of the queues with cause; until Restart the queues refuse commands with
+// it. Queued commands are lost.
+func (d *Device) Interrupt(cause error) {
+	for _, q := range d.queues {
+		q.status.stop.Store(&cause)
+		q.status.failed.CompareAndSwap(nil, &cause)
+	}
+	for _, q := range d.queues {
+		q.mu.Lock()
+		_ = q.releaseLocked(cause)
+		q.mu.Unlock()
+	}
+}
+
+// StopRelay stops the near end of an interrupted device's Ethernet link: it would go on using host
+// memory after the device's file is closed.
+func (d *Device) StopRelay() {
+	_ = d.up.close()
+}
+
+// Restart restarts a device whose queues were interrupted and whose driver side the caller has
+// recovered (kmd.Device.Recover): it holds all cores in reset, brings up the base firmware, writes
+// contents, reads them back, and starts the queues with empty rings. The *Queue values stay valid.
+// If it fails, it can be called again.
+func (d *Device) Restart(ctx context.Context, contents []Content) error {
+	h, err := d.kd.Harvesting(ctx) // before any core is accessed: another chip may have other cores
+	if err != nil {
+		return fmt.Errorf("dispatch: restart: read harvesting: %w", err)
+	}
+	if was := d.ch.Harvesting(); h != was || d.kd.Arch() != d.ch.Arch() {
+		return fmt.Errorf("dispatch: restart: %w: it is a %v with harvesting %+v, it was a %v with %+v: open it anew", ErrOtherChip, d.kd.Arch(),
+			h, d.ch.Arch(), was)
+	}
+	// Cores stop before the memory that they write to is unpinned.
+	if err := d.hold(); err != nil {
+		return fmt.Errorf("dispatch: restart: %w", err)
+	}
+	d.printing.stopped()
+	d.restarts.Add(1)
+	if err := d.up.close(); err != nil {
+		return fmt.Errorf("dispatch: restart: %w", err)
+	}
+	if u := d.kd.Uplink(); u != nil {
+		d.up = &uplink{Uplink: u, d: d.machine}
+	}
+	if d.sysmem != nil {
+		if err := d.sysmem.Close(); err != nil {
+			return fmt.Errorf("dispatch: restart: %w", err)
+		}
+		d.sysmem = nil
+	}
+	if err := d.bringUp(ctx); err != nil {
+		return err
+	}
+	for i := range contents {
+		if err := d.restore(ctx, &contents[i]); err != nil {
+			return fmt.Errorf("dispatch: restart: write %s: %w", contents[i].Name, err)
+		}
+	}
+	if err := d.pinQueueMemory(); err != nil {
+		return fmt.Errorf("dispatch: restart: %w", err)
+	}
+	if err := d.startLink(); err != nil {
+		return err
+	}
+	if err := d.pinned.repin(); err != nil {
+		return fmt.Errorf("dispatch: restart: pinned host memory: %w", err)
+	}
+	for _, q := range d.queues {
+		if err := q.restart(); err != nil {
+			return fmt.Errorf("dispatch: restart: queue %d: %w", q.id, err)
+		}
+	}
+	if err := d.guard(); err != nil {
+		return err
+	}
+	for _, q := range d.queues {
+		q.status.stop.Store(nil)
+		q.status.failed.Store(nil)
+	}
+	return nil
+}
+
+func (q *Queue) restart() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.life.mu.Lock()
+	defer q.life.mu.Unlock()
+	if !q.life.closed {
+		if err := errors.Join(q.tiles.dispatchL1.Close(), q.tiles.prefetchL1.Close()); err != nil {
+			return err
+		}
+		q.life.closed = true
+	}
+	if err := q.start(); err != nil {
+		return err
+	}
+	q.resetOwnerLocked()
+	q.life.closed = false
+	return nil
+}
+
+func (d *Device) restore(ctx context.Context, c *Content) error {
+	if want := c.At.Bytes(); len(c.Data) != want {
+		return fmt.Errorf("%d B for a buffer of %d B", len(c.Data), want)
+	}
+	host := int(c.At.HostPage)
+	for _, move := range []func(xy chip.XY, addr uint64, p []byte) error{d.kd.Write, d.compare} {
+		for page := range c.At.Pages {
+			if err := ctx.Err(); err != nil {
+				return context.Cause(ctx)
+			}
+			xy, addr := d.place(&c.At, page)
+			if err := move(xy, addr, c.Data[page*host:(page+1)*host]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *Device) place(b *Interleaved, page int) (chip.XY, uint64) {
+	bank, addr := b.at(page)
+	if !b.DRAM {
+		return d.l1Banks[bank], uint64(addr)
+	}
+	at := d.ch.DRAMBanks()[bank]
+	return at.HostEndpoint, at.Offset + uint64(addr)
+}
+
+func (d *Device) compare(xy chip.XY, addr uint64, want []byte) error {
+	got := make([]byte, len(want))
+	if err := d.kd.Read(xy, addr, got); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("%w: %d B at %v %#x are not what was written", kmd.ErrDeviceLost, len(want), xy, addr)
+	}
+	return nil
+}
+
+// probe runs through what other firmware must do: a go signal from the subordinate that resets all
+// launch pointers, a wait for all workers that clears the count, and a write of the dispatcher.
+func (q *Queue) probe(ctx context.Context) error {
+	d, word := q.d, q.d.ctl.EdgeWord[0]
+	stream := d.pr.Stream.FirstDispatch
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b := cq.NewBuilder(d.layout(), q.stream.buf[:0])
+	b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
+	b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: q.dispatcher.GoWord(cq.SignalReplayTrace), WaitStream: uint32(stream)})
+	// With another meaning of the flags this doesn't wait, or waits forever.
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(stream), Count: q.dispatcher.Workers})
+	b.Wait(cq.Master, cq.Wait{Flags: cq.ClearStream, Stream: uint16(stream), Count: q.dispatcher.Workers + 1})
+	b.WriteLinear(cq.WriteLinear{NOC: d.eventXYs[q.id], Addr: uint64(word), Data: []byte{probeAnswer, 0, 0, 0}})
+	if err := q.sendBuiltLocked(ctx, "probe", &b); err != nil {
+		return err
+	}
+	w := newWaiter(d.opts.HangTimeout, Pace{}, &d.naps)
+	for q.tiles.dispatchL1.Load32(uint64(word)) != probeAnswer {
+		if err := d.kd.Fault(); err != nil {
+			return err
+		}
+		if err := w.pause(ctx); err != nil {
+			return q.silentLocked(err)
+		}
+	}
+	if err := d.write(q.tiles.dispatch, word, make([]byte, 4)); err != nil {
+		return err
+	}
+	if n, err := d.kd.Read32(q.dispatcher.At, uint64(d.pr.Stream.Reg(stream, chip.SpaceAvailable))); err != nil {
+		return err
+	} else if n != 0 {
+		return q.silentLocked(fmt.Errorf("%w: workers' reports are still counted after they were cleared: %d", errWrongAnswer, n))
+	}
+	return q.rings.fetch.poll()
+}
+
+var errWrongAnswer = errors.New("wrong answer")
+
+func (q *Queue) silentLocked(why error) error {
+	d := q.d
+	return q.fail(&QueueFirmwareError{Name: d.opts.QueueFirmware.Name, Silent: why, Queue: q.id,
+		Cores: []CoreState{d.report.Core(q.tiles.prefetch), d.report.Core(q.tiles.dispatch)}})
+}
+
+const probeAnswer = 0xA5

@@ -1,7 +1,6 @@
 package hwtest
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,9 +15,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/tables"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 	"github.com/reprise-tt/reprise/sim/ttsim/libttsim"
 )
@@ -201,7 +203,8 @@ func (c *Command) list(out io.Writer, p *Pattern) error {
 	if c.JSON {
 		return printJSON(out, l)
 	}
-	return printed(out, func(_ io.Writer, t *tables.Table) {
+	return tables.Print(out, func(b tables.Text) {
+		t := b.Table()
 		for _, k := range l.Cases {
 			notes := map[bool]string{true: "--long, "}[k.Long]
 			if k.Unsafe != "" {
@@ -214,14 +217,6 @@ func (c *Command) list(out io.Writer, p *Pattern) error {
 		}
 		t.Flush()
 	})
-}
-
-// printed writes a text with tables that fit the reader's terminal.
-func printed(w io.Writer, text func(io.Writer, *tables.Table)) error {
-	var b bytes.Buffer
-	text(&b, tables.New(&b, tables.Width(w)))
-	_, err := b.WriteTo(w)
-	return err
 }
 
 // screen shows a run's progress on standard error, and its results on standard output.
@@ -292,8 +287,9 @@ func (r *Report) Print(w io.Writer) error {
 		sums[k].Add(res)
 		sums[k].Seconds += res.Seconds
 	}
-	return printed(w, func(w io.Writer, t *tables.Table) {
-		fmt.Fprintln(w)
+	return tables.Print(w, func(b tables.Text) {
+		b.F("\n")
+		t := b.Table()
 		t.Row("DEVICE", "LAYER", "PASSED", "FAILED", "SKIPPED", "TIME")
 		row := func(k key, r *Report) {
 			t.Row(k.device, k.layer, r.Passed, r.Failed, r.Skipped, fmt.Sprintf("%.1f s", r.Seconds))
@@ -304,11 +300,11 @@ func (r *Report) Print(w io.Writer) error {
 		row(key{"", "all"}, r)
 		t.Flush()
 		if r.Ended != "" {
-			fmt.Fprintf(w, "\ncut short: %s\n", r.Ended)
+			b.F("\ncut short: %s\n", r.Ended)
 		}
 		for _, res := range r.Results {
 			if res.Outcome == Fail {
-				fmt.Fprintf(w, "\nfailed: %s %s/%s\n  protects: %s\n", res.Device, res.Layer, res.Name, res.Protects)
+				b.F("\nfailed: %s %s/%s\n  protects: %s\n", res.Device, res.Layer, res.Name, res.Protects)
 			}
 		}
 	})
@@ -366,4 +362,65 @@ func (c *Command) victim(ctx context.Context, args []string, out io.Writer) erro
 		return err
 	}
 	return Victim(ctx, d.Open(), len(args) == 2, out)
+}
+
+// VictimRunning is the line that [Victim] writes once it replays.
+const VictimRunning = rig.VictimRunning
+
+// VictimQueues is the number of command queues that [Victim] opens.
+const VictimQueues = 2
+
+// Victim is the process that the suite kills: it checks a program and a trace, takes a lock and a
+// window, writes [VictimRunning] to out, and replays until ctx ends or something fails. With once
+// it returns after the checks.
+func Victim(ctx context.Context, device kmd.Target, once bool, out io.Writer) error {
+	tr := newTrial(ctx)
+	<-tr.start(func(tb tb) {
+		t := &rig.T{TB: tb, Ctx: ctx, Shared: &rig.Shared{}, Device: &target.Device{}, Config: &rig.Settings{}}
+		t = t.Unclosed(device, reprise.WithQueueMemory(1<<20), reprise.WithQueues(VictimQueues))
+		t.Ends(func() error { return t.Dev.Close(ctx) })
+		in, sum := t.DRAMBuffer(4*64, 64), t.DRAMBuffer(4*64, 64)
+		count := func(first uint32) []byte { return rig.MakeWords(in.Size(), func(i uint32) uint32 { return first + i }) }
+		x := t.Load(t.AddProgram("add", chip.Core{X: 1}, in, sum, 7))
+		trace := t.Capture("add", x)
+		for i, run := range []func(){func() { t.Start(x) }, func() { t.Replay(trace) }} {
+			t.Write(in, count(uint32(1000*i)))
+			run()
+			t.Holds(sum, count(uint32(1000*i+7)), "run %d", i)
+		}
+		if once {
+			return
+		}
+		lock, err := holdLock(ctx, device)
+		t.OK(err)
+		t.Cleanup(func() { _ = lock.Close() })
+		const first = 20 // replays, before it may be killed
+		for i := 0; ; i++ {
+			if i == first {
+				t.OK(rig.Error(fmt.Fprintln(out, VictimRunning)))
+			}
+			t.OK(trace.Replay(ctx), t.Dev.Queue(1).Read(ctx, sum, 0, make([]byte, sum.Size())))
+		}
+	})
+	if _, _, log := tr.outcome(); log != nil {
+		return fmt.Errorf("hwtest: %s", strings.Join(log, "\n"))
+	}
+	return nil
+}
+
+// holdLock takes what a killed process must not keep, but no pinned memory: when the driver gives
+// up an outbound region (tt-kmd configure_outbound_atu), it overlaps others for a moment, which
+// the emulator refuses.
+func holdLock(ctx context.Context, t kmd.Target) (*kmd.Device, error) {
+	d, err := kmd.Open(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Lock(ctx, kmd.LockPCIeDMA); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if _, err := d.OpenWindow(2<<20, kmd.WriteCombined); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }

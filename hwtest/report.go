@@ -360,12 +360,13 @@ func DiffFiles(before, after string, slower float64, asJSON bool, out io.Writer)
 	if asJSON {
 		err = printJSON(out, map[string]any{"changes": changes, "worse": worse})
 	} else {
-		err = printed(out, func(w io.Writer, t *tables.Table) {
+		err = tables.Print(out, func(b tables.Text) {
+			t := b.Table()
 			for _, c := range changes {
 				t.Row(c.Kind, c.Device, c.Layer+"/"+c.Name, fmt.Sprintf("%.3f s, before %.3f s", c.Seconds, c.Before), c.Reason)
 			}
 			t.Flush()
-			fmt.Fprintf(w, "%d changes, %d for the worse\n", len(changes), worse)
+			b.F("%d changes, %d for the worse\n", len(changes), worse)
 		})
 	}
 	if worse > 0 {

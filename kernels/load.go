@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"slices"
 
@@ -73,7 +74,7 @@ func open(file []byte) (*elf.File, error) {
 	if f.Class != elf.ELFCLASS32 || f.Data != elf.ELFDATA2LSB || f.Machine != elf.EM_RISCV || f.Type != elf.ET_EXEC {
 		return nil, refuse(ErrMachine, "it is %v %v %v %v", f.Class, f.Data, f.Machine, f.Type)
 	}
-	if flags := headerFlags(file); flags != 0 {
+	if flags := binary.LittleEndian.Uint32(file[36:]); flags != 0 {
 		return nil, refuse(ErrFlags, "ELF flags %#x, want 0", flags)
 	}
 	for _, s := range f.Sections {
@@ -83,11 +84,6 @@ func open(file []byte) (*elf.File, error) {
 		}
 	}
 	return f, nil
-}
-
-// debug/elf doesn't export e_flags of ELF32. elf.NewFile has checked the header's length.
-func headerFlags(file []byte) uint32 {
-	return binary.LittleEndian.Uint32(file[36:])
 }
 
 type span struct{ start, end uint64 }
@@ -201,3 +197,64 @@ func archOf(f *elf.File) chip.Arch {
 	}
 	return 0
 }
+
+// A kernel's data: local RAM after the block shared with the firmware (struct rp_local in
+// include/reprise/abi.h), up to the end of the largest local RAM.
+const (
+	localRAM    = 0xFFB00000
+	localData   = localRAM + 0x480
+	localRAMEnd = localRAM + 0x2000
+)
+
+// MinStack is the bytes that [Image.Fits] leaves for the stacks of firmware and kernel in local
+// RAM. A kernel may need more.
+const MinStack = 256
+
+// An Image is a kernel ready to be written to L1.
+type Image struct {
+	// Text goes to L1, at any multiple of 16, which its length is too: text, then initial data that
+	// start-up code copies to local RAM. The first byte is the entry point.
+	Text []byte
+	// Arch is what lib/start.c was compiled for, 0 for a kernel linked without it.
+	Arch chip.Arch
+	// DataSize and BSSSize are the bytes of local RAM initialized from Text and cleared.
+	DataSize, BSSSize uint32
+	// Formats are those of the kernel's prints, for package kernels/print; nil if it doesn't print.
+	Formats []byte
+	// File is Text's ELF file, for call stacks; nil if Text moves code of the file.
+	File []byte
+	// Metal describes a kernel that tt-metal built; nil for kernels of [Load].
+	Metal *MetalKernel
+}
+
+// Fits returns an error unless the kernel was compiled for the architecture and its data leaves
+// [MinStack] bytes of a processor's local RAM, or as much as tt-metal's linker script says for
+// kernels of [LoadMetal]. The error wraps [ErrMachine] or [ErrLocalRAM].
+func (im *Image) Fits(arch chip.Arch, p chip.Processor) error {
+	switch {
+	case !arch.Valid():
+		return misfit("%v doesn't exist", arch)
+	case p >= chip.NumProcessors:
+		return misfit("processor %d doesn't exist: use BRISC, NCRISC or TRISC0 to TRISC2", p)
+	case im.Arch != 0 && im.Arch != arch:
+		return misfit("compiled for %v, the device is a %v: load the image for that", im.Arch, arch)
+	}
+	if im.Metal != nil {
+		return im.metalFits(arch, p)
+	}
+	room := arch.Params().LocalRAMSize[p] - (localData - localRAM) - MinStack
+	if need := im.DataSize + im.BSSSize; need > room {
+		return fmt.Errorf("kernels: %v of %v: %w: needs %d bytes, has %d beside %d for the stack", p, arch, ErrLocalRAM, need, room, MinStack)
+	}
+	return nil
+}
+
+type machineError string
+
+func misfit(format string, a ...any) error {
+	return machineError("kernels: " + fmt.Sprintf(format, a...))
+}
+
+func (e machineError) Error() string { return string(e) }
+
+func (machineError) Unwrap() error { return ErrMachine }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -367,4 +368,119 @@ func (d *Device) Close() error {
 
 func inOrder[T comparable, K cmp.Ordered](set map[T]struct{}, key func(T) K) []T {
 	return slices.SortedFunc(maps.Keys(set), func(a, b T) int { return cmp.Compare(key(a), key(b)) })
+}
+
+// Target is what Open opens: a device node, an emulated card, or the vendor's simulator. Only this
+// module can implement it.
+type Target interface {
+	Node() seam.Node
+	String() string // for errors and reports
+}
+
+// Path is the target of a device node such as /dev/tenstorrent/0. Except on Linux opening it fails
+// with ErrUnsupportedSystem.
+func Path(p string) Target { return pathTarget(p) }
+
+type pathTarget string
+
+func (p pathTarget) Node() seam.Node { return systemNode(p) }
+
+func (p pathTarget) String() string { return string(p) }
+
+// Guard turns a fault of the device's memory in fn's goroutine into an error that matches
+// ErrDeviceLost: after a reset or removal an access raises SIGBUS, which would end the process.
+// Other faults stay panics.
+func (d *Device) Guard(fn func() error) (err error) { return d.guard(0, 0, fn) }
+
+// guard is Guard with one more mapping of the device.
+func (d *Device) guard(at, size uint64, fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if e := recover(); e != nil {
+			err = d.lostBy(e, at, size)
+		}
+	}()
+	return fn()
+}
+
+// LostBy replaces a Guard that is too expensive: the caller sets debug.SetPanicOnFault, recovers,
+// and passes the value. LostBy returns a fault of the device's memory as an error, and panics again
+// with other values.
+func (d *Device) LostBy(recovered any) error { return d.lostBy(recovered, 0, 0) }
+
+func (d *Device) lostBy(recovered any, at, size uint64) error {
+	if _, ok := recovered.(seam.MappingFault); !ok {
+		fault, ok := recovered.(interface{ Addr() uintptr })
+		if !ok || uint64(fault.Addr())-at >= size && !d.faulted(uint64(fault.Addr())) {
+			panic(recovered)
+		}
+	}
+	return d.lose("an access to its memory faulted: it was reset or removed", nil)
+}
+
+// faulted reports a fault in a window, or of a device that the driver says is gone. A reset of the
+// PCIe link revokes mappings and leaves the file valid.
+func (d *Device) faulted(addr uint64) bool {
+	d.mu.Lock()
+	for w := range d.windows {
+		if w.addr != 0 && addr >= w.addr && addr < w.addr+w.size {
+			d.mu.Unlock()
+			return true
+		}
+	}
+	d.mu.Unlock()
+	return d.gone()
+}
+
+// Uplink is the Ethernet link that joins a chip without a PCI interface to one that has it.
+type Uplink struct {
+	// Near is the chip at the other end, opened for this Device and closed with it. The far chip
+	// reaches memory pinned for Near.
+	Near *Device
+	Link Link
+	// Check returns an error that matches ErrLinkDown if the near end reports the link down.
+	Check func() error
+}
+
+// Link is an Ethernet link between two chips.
+type Link struct {
+	Name        string  // both ends, for errors
+	Near, Far   chip.XY // raw NoC 0 coordinates of the tiles
+	NearChannel int     // among the working Ethernet tiles of the local chip
+}
+
+// Uplink returns the chip's way to the host, nil with its own PCI interface. Recover may change it.
+func (d *Device) Uplink() *Uplink {
+	if f, ok := as[interface{ Uplink() *Uplink }](d.file); ok {
+		return f.Uplink()
+	}
+	return nil
+}
+
+// EngineWait describes what the oldest unexecuted Tensix instruction of T core thread 0 to 2 waits
+// for; "" if there is none. It returns false if the device can't tell, as silicon and the vendor's
+// simulator.
+func (d *Device) EngineWait(virtual chip.XY, thread int) (wait string, known bool) {
+	f, ok := as[interface {
+		EngineWait(x, y uint8, thread int) (string, bool)
+	}](d.file)
+	if !ok {
+		return "", false
+	}
+	return f.EngineWait(virtual.X, virtual.Y, thread)
+}
+
+// CoreDebug reports whether the processors' debug interface works, as on silicon and the emulator.
+// The vendor's simulator stops at its registers.
+func (d *Device) CoreDebug() bool {
+	f, ok := as[interface{ CoreDebug() bool }](d.file)
+	return !ok || f.CoreDebug()
+}
+
+// RemoteFault is Fault of the chip without a PCI interface at x, y.
+func (d *Device) RemoteFault(x, y uint8) error {
+	if f, ok := as[interface{ RemoteFault(x, y uint8) error }](d.file); ok {
+		return f.RemoteFault(x, y)
+	}
+	return nil
 }

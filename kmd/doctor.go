@@ -41,7 +41,7 @@ func (s System) Diagnose(ctx context.Context) []Check {
 	x.machine()
 	slots, err := s.slots()
 	if err != nil {
-		x.add("nodes", StatusFailed, err.Error(), "let this user read /dev/tenstorrent")
+		x.failed("nodes", err.Error(), "let this user read /dev/tenstorrent")
 	}
 	for _, n := range slots {
 		x.card(ctx, s.Open(n.path()), n)
@@ -73,8 +73,10 @@ func (x *examination) add(name string, st Status, found, fix string) {
 
 func (x *examination) ok(name, found string) { x.add(name, StatusOK, found, "") }
 
+func (x *examination) failed(name, found, fix string) { x.add(name, StatusFailed, found, fix) }
+
 func (x *examination) fail(name string, err error) {
-	x.add(name, StatusFailed, cause(err), "reprise reset --device "+x.device)
+	x.failed(name, cause(err), "reprise reset --device "+x.device)
 }
 
 func (x *examination) machine() {
@@ -87,7 +89,7 @@ func (x *examination) machine() {
 		if len(cards) > 0 {
 			found += fmt.Sprintf("; the cards at %s wait for it", strings.Join(cards, ", "))
 		}
-		x.add("driver", StatusFailed, found, "sudo modprobe tenstorrent (package tenstorrent-dkms)")
+		x.failed("driver", found, "sudo modprobe tenstorrent (package tenstorrent-dkms)")
 	}
 	slots, _ := x.s.slots() // Diagnose reports the error
 	unbound := slices.DeleteFunc(slices.Clone(cards), func(bdf string) bool {
@@ -95,10 +97,10 @@ func (x *examination) machine() {
 	})
 	switch {
 	case len(cards) == 0 && len(slots) == 0:
-		x.add("cards", StatusFailed, "no Tenstorrent device on the PCI bus",
+		x.failed("cards", "no Tenstorrent device on the PCI bus",
 			"seat the card, connect its power, and look for it with: lspci -d 1e52:")
 	case len(unbound) > 0 && v != "":
-		x.add("cards", StatusFailed, "without a device node: "+strings.Join(unbound, ", "),
+		x.failed("cards", "without a device node: "+strings.Join(unbound, ", "),
 			"see why the driver refused them: sudo dmesg | grep -i tenstorrent; in a container, pass the nodes in")
 	case len(unbound) > 0:
 		x.add("cards", StatusWarning, fmt.Sprintf("%d on the PCI bus, none usable yet", len(unbound)), "load the driver first")
@@ -129,7 +131,7 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 		case errors.Is(err, ErrNoDevice):
 			fix = "sudo modprobe tenstorrent, and list the nodes there are: reprise ls"
 		}
-		x.add("open", StatusFailed, cause(err), fix)
+		x.failed("open", cause(err), fix)
 		skip("chip", "windows", "firmware", "memory", "power", "locks")
 		return
 	}
@@ -143,7 +145,7 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 		return
 	}
 	if _, _, err := d.TestLock(LockChipInUse); errors.Is(err, ErrResetting) {
-		x.add("chip", StatusFailed, cause(err), "reprise reset --mode post --device "+x.device)
+		x.failed("chip", cause(err), "reprise reset --mode post --device "+x.device)
 		skip("windows", "firmware", "memory", "power", "locks")
 		return
 	}
@@ -161,7 +163,7 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 func (x *examination) firmware(ctx context.Context, d *Device) {
 	h, err := d.Harvesting(ctx)
 	if err != nil {
-		x.add("firmware", StatusFailed, cause(err), "reprise reset --device "+x.device+", and update it with tt-flash if that doesn't help")
+		x.failed("firmware", cause(err), "reprise reset --device "+x.device+", and update it with tt-flash if that doesn't help")
 		return
 	}
 	found := "answers"
@@ -172,7 +174,7 @@ func (x *examination) firmware(ctx context.Context, d *Device) {
 	}
 	c, err := chip.New(d.arch, h)
 	if err != nil {
-		x.add("firmware", StatusFailed, "it reports fused-off units that no product has: "+err.Error(), "update it with tt-flash")
+		x.failed("firmware", "it reports fused-off units that no product has: "+err.Error(), "update it with tt-flash")
 		return
 	}
 	w, ht := c.Grid()
@@ -196,13 +198,13 @@ func (x *examination) memory(d *Device) {
 		x.ok("memory", found)
 	case errors.Is(err, ErrNotContiguous):
 		free, _ := x.s.int("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages")
-		x.add("memory", StatusFailed, fmt.Sprintf("IOMMU %s, %d free huge pages of 1 GiB", state, free),
+		x.failed("memory", fmt.Sprintf("IOMMU %s, %d free huge pages of 1 GiB", state, free),
 			"turn the IOMMU on in the machine's firmware and take iommu=pt off the kernel's command line, or reserve "+
 				"huge pages: hugepagesz=1G hugepages=1 on that line")
 	case errors.Is(err, ErrBusy):
-		x.add("memory", StatusFailed, cause(err), "end one of those processes")
+		x.failed("memory", cause(err), "end one of those processes")
 	default:
-		x.add("memory", StatusFailed, cause(err), "see the message")
+		x.failed("memory", cause(err), "see the message")
 	}
 }
 
@@ -217,7 +219,7 @@ func (x *examination) power(d *Device) {
 		x.add("power", StatusWarning, "the card's firmware doesn't take requests: the card stays in the state it booted in",
 			"update the firmware with tt-flash")
 	default:
-		x.add("power", StatusFailed, cause(err), "see the message")
+		x.failed("power", cause(err), "see the message")
 	}
 }
 
@@ -239,7 +241,7 @@ func (x *examination) windows(d *Device) bool {
 	case err == nil:
 		x.ok("windows", fmt.Sprintf("at least %d of %s are free", doctorWindows, humanize.IBytes(size)))
 	case errors.Is(err, ErrBusy):
-		x.add("windows", StatusFailed, fmt.Sprintf("%d of %s are free, programs want %d", len(got), humanize.IBytes(size), doctorWindows),
+		x.failed("windows", fmt.Sprintf("%d of %s are free, programs want %d", len(got), humanize.IBytes(size), doctorWindows),
 			"end a process that has the card open"+x.named())
 	default:
 		x.fail("windows", err)

@@ -281,3 +281,226 @@ func (c *call) leaving(t *Tensor, f func() (*Tensor, error)) error {
 	c.result = own
 	return err
 }
+
+// runner carries an operation's effects out: at once, in the trace under capture, or not at all.
+// Its methods need Device.mu held.
+type runner interface {
+	allocate(t *Tensor, cfg reprise.BufferConfig) error
+	// keep keeps a scratch tensor for later operations.
+	keep(k scratchKey, t *Tensor)
+	// refuse returns err if the device's memory can't change now.
+	refuse(err error) error
+	run(ctx context.Context, w work) error
+	write(ctx context.Context, t *Tensor, content func() []byte) error
+	// read returns nil if the tensor has no content.
+	read(ctx context.Context, t *Tensor, pages []byte) (*reprise.Pending, error)
+	// finish ends the operation, which failed with an error unless it is nil.
+	finish(ctx context.Context, err error) error
+}
+
+type work interface {
+	executable() (*reprise.Executable, error)
+	// planned returns the circular buffers of a program that isn't loaded, and whether they lie in
+	// tensors.
+	planned() (buffers []reprise.CircularBuffer, placed bool)
+	memory() []*reprise.Buffer
+	// parameter returns the name of the program's trace parameter, or "", and its arguments.
+	parameter() (string, []reprise.Arg)
+}
+
+func (c *call) runner() runner {
+	now := eager{c.d, c.q}
+	model, _ := c.ctx.Value(modelOf{c.d}).(*Model)
+	switch {
+	case c.d.captures.noDispatch():
+		return &plan{d: c.d}
+	case model != nil && c.rec != nil:
+		return performance{traced{now, c.rec}, model}
+	case model != nil:
+		return rehearsal{now, model}
+	case c.rec != nil:
+		return traced{now, c.rec}
+	}
+	return now
+}
+
+type eager struct {
+	d *Device
+	q *reprise.Queue
+}
+
+func (r eager) allocate(t *Tensor, cfg reprise.BufferConfig) (err error) {
+	t.buf, err = r.d.dev.NewBuffer(cfg)
+	return err
+}
+
+func (r eager) keep(k scratchKey, t *Tensor) { r.d.scratch[k] = t }
+
+func (r eager) refuse(error) error { return nil }
+
+func (r eager) run(ctx context.Context, w work) error {
+	x, err := w.executable()
+	if err != nil {
+		return err
+	}
+	r.d.captures.run(x)
+	return r.q.Run(ctx, x)
+}
+
+func (r eager) write(ctx context.Context, t *Tensor, content func() []byte) error {
+	return r.q.Write(ctx, t.buf, 0, content())
+}
+
+func (r eager) read(ctx context.Context, t *Tensor, pages []byte) (*reprise.Pending, error) {
+	return r.q.StartRead(ctx, t.buf, 0, pages)
+}
+
+func (r eager) finish(ctx context.Context, err error) error {
+	if err == nil && r.d.blocking {
+		return r.q.Wait(ctx)
+	}
+	return err
+}
+
+// traced records into the trace that is captured. The queue refuses what a trace can't hold.
+type traced struct {
+	eager
+	rec *recording
+}
+
+func (r traced) allocate(*Tensor, reprise.BufferConfig) error {
+	return r.refuse(fmt.Errorf("%w: it would have to allocate its result: say Into which tensor it goes", reprise.ErrInCapture))
+}
+
+// refuse makes the capture fail with the error, even if the caller drops it.
+func (r traced) refuse(err error) error {
+	if r.rec.refused == nil {
+		r.rec.refused = err
+	}
+	return err
+}
+
+func (r traced) run(_ context.Context, w work) error {
+	x, err := w.executable()
+	if err != nil {
+		return err
+	}
+	r.d.captures.run(x)
+	if err := r.rec.Run(x); err != nil {
+		return err
+	}
+	r.d.captures.record(x)
+	if name, args := w.parameter(); name != "" {
+		if err := r.rec.Param(name, args...); err != nil {
+			return err
+		}
+	}
+	return r.rec.Keep(w.memory()...)
+}
+
+func (r traced) finish(_ context.Context, err error) error { return err }
+
+// plan only records graphs, in a capture without dispatch.
+type plan struct {
+	d       *Device
+	scratch []*Tensor
+}
+
+func (r *plan) allocate(t *Tensor, cfg reprise.BufferConfig) (err error) {
+	t.plan, err = r.d.captures.allocate(t.geometry, cfg)
+	return err
+}
+
+func (r *plan) keep(_ scratchKey, t *Tensor) { r.scratch = append(r.scratch, t) }
+
+func (r *plan) refuse(error) error { return nil }
+
+func (r *plan) run(_ context.Context, w work) error {
+	r.d.captures.program(w.planned())
+	return nil
+}
+
+func (r *plan) write(context.Context, *Tensor, func() []byte) error { return nil }
+
+func (r *plan) read(context.Context, *Tensor, []byte) (*reprise.Pending, error) { return nil, nil }
+
+func (r *plan) finish(_ context.Context, err error) error {
+	slices.Reverse(r.scratch)
+	return release(err, r.scratch...)
+}
+
+// argList is the arguments of a function for graphs and Observers: tensors, shapes, and any other
+// value with a text.
+type argList []any
+
+func optional(t *Tensor) any {
+	if t == nil {
+		return nil
+	}
+	return t
+}
+
+func present(ts ...*Tensor) []*Tensor {
+	return slices.DeleteFunc(ts, func(t *Tensor) bool { return t == nil })
+}
+
+// tensors yields the tensors among the arguments, also nil ones that aren't optional.
+func (l argList) tensors(yield func(*Tensor) bool) {
+	for _, v := range l {
+		switch v := v.(type) {
+		case *Tensor:
+			if !yield(v) {
+				return
+			}
+		case []*Tensor:
+			for _, t := range v {
+				if !yield(t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (l argList) graph() []graph.Arg {
+	out := make([]graph.Arg, len(l))
+	for i, v := range l {
+		switch v := v.(type) {
+		case nil:
+			out[i].Text = "nullptr"
+		case *Tensor:
+			out[i] = v.arg()
+		case []*Tensor:
+			out[i].Text = fmt.Sprintf("[%d tensors]", len(v))
+			for _, t := range v {
+				out[i].Tensors = append(out[i].Tensors, t.graph())
+			}
+		case *Host:
+			out[i].Text = v.text()
+		case []int:
+			out[i].Text = shapeText(v)
+		default:
+			out[i].Text = fmt.Sprint(v)
+		}
+	}
+	return out
+}
+
+func (l argList) texts() []string {
+	out := make([]string, len(l))
+	for i, a := range l.graph() {
+		out[i] = a.Text
+	}
+	return out
+}
+
+func (h *Host) text() string {
+	if h == nil {
+		return "nullptr"
+	}
+	return fmt.Sprintf("HostTensor(%s,%v)", shapeText(h.Shape), h.DType)
+}
+
+func specArgs(s Spec, device int) argList {
+	return argList{s.Shape, s.DType, s.Layout, device, s.Memory}
+}

@@ -1,8 +1,11 @@
 package ops
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/reprise-tt/reprise"
@@ -163,4 +166,226 @@ func (c *captures) remove(one *Capture) error {
 		c.stop, c.snap, c.bufs, c.open = nil, nil, nil, nil
 	}
 	return nil
+}
+
+// planned is the memory of a tensor in a capture without dispatch.
+type planned struct {
+	gen    uint64 // of the capture
+	addr   uint32
+	buffer *graph.Buffer
+	undo   func() error // frees it in the snapshot; nil if it didn't fit
+}
+
+// allocate plans a tensor's memory in the snapshot. A tensor that doesn't fit is at address 0.
+func (c *captures) allocate(g *geometry, cfg reprise.BufferConfig) (*planned, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := &planned{gen: c.gen}
+	var err error
+	var page func(int) (reprise.Place, bool)
+	if p.addr, page, p.undo, err = c.snap.Take(cfg); err != nil && !errors.Is(err, reprise.ErrOutOfMemory) {
+		return nil, err
+	}
+	p.buffer = &graph.Buffer{
+		ID: c.bufferID(), Device: c.id, Type: bufferType(cfg.Kind), Layout: graph.BufferLayout(g.spec.Memory.Layout),
+		Size:     int64(g.pages) * int64(g.pageBytes),
+		PageSize: int64(g.pageBytes), Address: uint64(p.addr),
+	}
+	banks := c.dev.DRAMBanks()
+	if cfg.Kind == allocator.L1 {
+		banks = c.dev.Grid().Size()
+	}
+	if s := g.sharding; s != nil {
+		p.buffer.Cores = ceil(s.Tensor[0], s.Shard[0]) * ceil(s.Tensor[1], s.Shard[1])
+		p.buffer.MaxPerBank = int64(s.Shard[0]) * int64(s.Shard[1]) * int64(g.pageBytes)
+	} else {
+		p.buffer.MaxPerBank = int64(ceil(g.pages, banks)) * int64(g.pageBytes)
+	}
+	if err == nil {
+		p.buffer.Pages = func() []graph.Page { return pagesOf(p.buffer, page) }
+	}
+	c.memoryLocked(func(r *graph.Recorder) { r.Allocate(p.buffer) })
+	return p, nil
+}
+
+func (c *captures) bufferID() uint64 {
+	c.next++
+	return uint64(c.id)<<40 | c.next
+}
+
+func (c *captures) buffer(b *reprise.Buffer) *graph.Buffer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bufferLocked(b)
+}
+
+func (c *captures) bufferLocked(b *reprise.Buffer) *graph.Buffer {
+	g := c.bufs[b]
+	if g != nil {
+		return g
+	}
+	if c.bufs == nil {
+		c.bufs = map[*reprise.Buffer]*graph.Buffer{}
+	}
+	g = &graph.Buffer{
+		ID: c.bufferID(), Device: c.id, Type: bufferType(b.Kind()), Layout: graph.BufferLayout(b.Layout()), Size: int64(b.Size()),
+		PageSize: int64(b.PageSize()),
+		Cores:    len(b.Cores()), Address: uint64(b.Addr()), MaxPerBank: maxPerBank(b),
+	}
+	g.Pages = func() []graph.Page { return pagesOf(g, b.Page) }
+	c.bufs[b] = g
+	return g
+}
+
+func bufferType(k allocator.Kind) graph.BufferType {
+	switch k {
+	case allocator.DRAM:
+		return graph.DRAM
+	case allocator.L1Small:
+		return graph.L1Small
+	}
+	return graph.L1
+}
+
+func maxPerBank(b *reprise.Buffer) int64 {
+	count, most := map[int]int64{}, int64(0)
+	for i := range b.Pages() {
+		p, ok := b.Page(i)
+		if !ok {
+			break
+		}
+		if b.Layout() == allocator.Interleaved && i > 0 && p.Bank == 0 {
+			most = int64(ceil(b.Pages(), i)) // the first i pages are in different banks, and the others repeat them
+			break
+		}
+		count[p.Bank]++
+		most = max(most, count[p.Bank])
+	}
+	return most * int64(b.PageStride())
+}
+
+func pagesOf(b *graph.Buffer, page func(int) (reprise.Place, bool)) []graph.Page {
+	out := []graph.Page{}
+	for i := 0; ; i++ {
+		p, ok := page(i)
+		if !ok {
+			return out
+		}
+		out = append(out, graph.Page{Device: int64(b.Device), Address: b.Address, PageSize: b.PageSize, BufferType: int64(b.Type),
+			CoreY: int64(p.Core.Y), CoreX: int64(p.Core.X), Bank: int64(p.Bank), Index: int64(i), PageAddr: uint64(p.Addr)})
+	}
+}
+
+// internalCall is the context key of transfers and runs inside an operation; graphs leave them out.
+type internalCall struct{}
+
+type watcher struct{ c *captures }
+
+func isFunction(k reprise.CallKind) bool {
+	switch k {
+	case reprise.CallWrite, reprise.CallRead, reprise.CallPendingWait, reprise.CallRun, reprise.CallReplay, reprise.CallQueueWait:
+		return true
+	}
+	return false
+}
+
+func (w watcher) Begin(ctx context.Context, call *reprise.Call) {
+	c := w.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.times.beginLocked(ctx, call)
+	if !isFunction(call.Kind) || ctx.Value(internalCall{}) != nil {
+		return
+	}
+	// Functions in a graph nest, but calls of several goroutines don't. While one call is open,
+	// others are recorded when they end.
+	if c.open == nil && len(c.stack) > 0 {
+		c.open = call
+		c.beginLocked(call)
+	}
+}
+
+func (c *captures) beginLocked(call *reprise.Call) {
+	name := "reprise::" + strings.ReplaceAll(call.Kind.String(), " ", "_")
+	args := []graph.Arg{{Text: call.Name}}
+	if call.Bytes > 0 {
+		args = append(args, graph.Arg{Text: strconv.FormatInt(int64(call.Bytes), 10)})
+	}
+	for _, one := range c.stack {
+		one.rec.Begin(name, args...)
+		if call.Kind == reprise.CallRun { // the visualizer takes functions without :: for operations of the device
+			one.rec.Begin(call.Name)
+		}
+	}
+}
+
+func (w watcher) End(ctx context.Context, call *reprise.Call) {
+	c := w.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch b, _ := call.Object.(*reprise.Buffer); {
+	case call.Kind == reprise.CallAllocate && call.Err == nil && b != nil:
+		g := c.bufferLocked(b)
+		c.memoryLocked(func(r *graph.Recorder) { r.Allocate(g) })
+	case call.Kind == reprise.CallReleaseBuffer && call.Err == nil && b != nil:
+		g := c.bufferLocked(b)
+		c.memoryLocked(func(r *graph.Recorder) { r.Deallocate(g) })
+		delete(c.bufs, b)
+	case call.Kind == reprise.CallCapture:
+		if tr, ok := call.Object.(*reprise.Trace); ok && tr != nil && c.times.log != nil && call.Err == nil {
+			c.times.traces[tr] = c.times.recorded
+		}
+		c.times.recorded = nil
+	case isFunction(call.Kind) && ctx.Value(internalCall{}) != nil:
+		c.calledLocked(ctx, call)
+	case isFunction(call.Kind):
+		if c.open == call {
+			c.open = nil
+		} else { // it began while another call was open, or before the capture
+			c.beginLocked(call)
+		}
+		c.endLocked(ctx, call)
+	}
+}
+
+// RecordControl shows a loop, branch or call of a trace as a function around the operations
+// recorded inside.
+func (w watcher) RecordControl(name string) (end func()) {
+	c := w.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	begun := slices.Clone(c.stack)
+	for _, one := range begun {
+		one.rec.Begin(graph.ControlPrefix + name)
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, one := range begun {
+			if slices.Contains(c.stack, one) {
+				one.rec.End()
+			}
+		}
+	}
+}
+
+// endLocked records the end of a call, unless the call hangs.
+func (c *captures) endLocked(ctx context.Context, call *reprise.Call) {
+	c.calledLocked(ctx, call)
+	x, _ := call.Object.(*reprise.Executable)
+	for _, one := range c.stack {
+		if call.Kind == reprise.CallRun && x != nil {
+			one.run(c.id, x)
+		}
+		if call.Err != nil {
+			one.rec.Error(errorKind(call.Err), call.Err.Error(), call.Name)
+		}
+		if errorKind(call.Err) == hang {
+			continue
+		}
+		if call.Kind == reprise.CallRun {
+			one.rec.End()
+		}
+		one.rec.End()
+	}
 }

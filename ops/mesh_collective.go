@@ -75,22 +75,13 @@ func sumOf(s Spec) (mesh.Combine, error) {
 	if err != nil {
 		return mesh.Replace, err
 	}
-	tiles := g.pageBytes <= tileSize*tileSize*s.DType.Size() // a page fits into a tile
-	switch {
-	case s.DType == UInt32 || s.DType == Int32:
-		return mesh.SumInt32, nil
-	case s.DType == UInt16:
-		return mesh.SumInt16, nil
-	case s.DType == UInt8:
-		return mesh.SumInt8, nil
-	case s.DType == BFloat16 && tiles:
-		return mesh.SumTilesBFloat16, nil
-	case s.DType == Float32 && tiles:
-		return mesh.SumTilesFloat32, nil
-	case s.DType == BFloat16:
-		return mesh.SumBFloat16, nil
-	case s.DType == Float32:
-		return mesh.SumFloat32, nil
+	sums := map[DataType]mesh.Combine{UInt32: mesh.SumInt32, Int32: mesh.SumInt32, UInt16: mesh.SumInt16, UInt8: mesh.SumInt8,
+		BFloat16: mesh.SumBFloat16, Float32: mesh.SumFloat32}
+	if g.pageBytes <= tileSize*tileSize*s.DType.Size() { // a page fits into a tile
+		sums[BFloat16], sums[Float32] = mesh.SumTilesBFloat16, mesh.SumTilesFloat32
+	}
+	if sum, ok := sums[s.DType]; ok {
+		return sum, nil
 	}
 	return mesh.Replace, typeError("%v: links add integers, Float32 and BFloat16", s.DType)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -406,4 +407,115 @@ func (t *Tensor) fits(set catalog.Tensors) error {
 
 func tilesForEngines(ts ...*Tensor) bool {
 	return !slices.ContainsFunc(ts, func(t *Tensor) bool { return t.spec.Layout != Tile || !floats(t) && t.spec.DType != Int32 })
+}
+
+// Flags of a tensor in kernels/tensor.h.
+const (
+	flagL1 = 1 << iota
+	flagTile
+	flagSharded
+	flagTransposed // in kernels/transposed.h: of a product
+)
+
+// headerWords is the length of a tensor's description without the banks of shards;
+// tensorStructBytes is the size of struct Tensor in kernels/tensor.h.
+const headerWords, tensorStructBytes = 16, 72
+
+func (g *geometry) argWords() int {
+	if s := g.sharding; s != nil {
+		return headerWords + ceil(ceil(s.Tensor[0], s.Shard[0])*ceil(g.wide, s.Shard[1]), 4)
+	}
+	return headerWords
+}
+
+// describe appends the description of a tensor to a kernel's common arguments.
+func describe(args []uint32, t *Tensor, transposed bool) ([]uint32, error) {
+	g, b := t.geometry, t.buf
+	flags := flag(g.spec.Memory.Kind == allocator.L1)*flagL1 | flag(g.spec.Layout == Tile)*flagTile | flag(transposed)*flagTransposed
+	var banks []uint32
+	shard := [3]uint32{} // height and width in pages, and number of shards side by side
+	if s := g.sharding; s != nil {
+		flags |= flagSharded
+		var err error
+		if banks, err = shardBanks(g, b); err != nil {
+			return nil, err
+		}
+		shard = [3]uint32{uint32(s.Shard[0]), uint32(s.Shard[1]), uint32(ceil(g.wide, s.Shard[1]))}
+	}
+	args = append(args, b.Addr(), uint32(g.pageBytes), b.PageStride(), flags,
+		uint32(g.dims[0]), uint32(g.dims[1]), uint32(g.dims[2]), uint32(g.dims[3]),
+		uint32(g.pageWidth), uint32(g.wide), uint32(g.high), shard[0], shard[1], shard[2], uint32(g.spec.DType), uint32(len(banks)))
+	return append(args, banks...), nil
+}
+
+func shardBanks(g *geometry, b *reprise.Buffer) ([]uint32, error) {
+	s := g.sharding
+	var words []uint32
+	n := 0
+	for row := 0; row < s.Tensor[0]; row += s.Shard[0] {
+		for column := 0; column < g.wide; column += s.Shard[1] {
+			p, ok := b.Page(row*g.wide + column)
+			if !ok || p.Addr != b.Addr() || p.Bank > 0xFF {
+				return nil, memoryError("the shard at page row %d is at %+v, not at the start of a bank from 0 to 255", row, p)
+			}
+			if n%4 == 0 {
+				words = append(words, 0)
+			}
+			words[n/4] |= uint32(p.Bank) << (n % 4 * 8)
+			n++
+		}
+	}
+	return words, nil
+}
+
+// sameShards reports whether tensors of one data type have the same full shards in L1, so that each
+// core can compute its shards in place.
+func sameShards(out *Tensor, in ...*Tensor) bool {
+	g := out.geometry
+	s := g.sharding
+	if s == nil || g.spec.Memory.Kind != allocator.L1 || g.pageBytes%64 != 0 { // pages in a bank are aligned to 64
+		return false
+	}
+	cores := 0
+	for _, r := range s.Cores {
+		cores += r.Size()
+	}
+	full := s.Tensor[0]%s.Shard[0] == 0 && s.Tensor[1]%s.Shard[1] == 0
+	if !full || s.Tensor[0]/s.Shard[0]*(s.Tensor[1]/s.Shard[1]) != cores {
+		return false
+	}
+	return !slices.ContainsFunc(in, func(t *Tensor) bool { return t.kind != g.kind })
+}
+
+func (c *call) hasShards(t *Tensor) bool {
+	workers := c.q.Workers()
+	outside := func(r chip.Range) bool { return !workers.Contains(r.Start) || !workers.Contains(r.End) }
+	return !slices.ContainsFunc(t.sharding.Cores, outside)
+}
+
+func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
+	tensors := []*Tensor{out}
+	var at []uint32 // the circular buffer of each operand
+	for _, t := range in {
+		i := slices.IndexFunc(tensors, t.overlaps)
+		if i < 0 {
+			i, tensors = len(tensors), append(tensors, t)
+		}
+		at = append(at, uint32(i))
+	}
+	g := out.geometry
+	if onEngines(out, in...) {
+		j := job{program: catalog.BinaryInShards, args: words(len(tensors) - 1), out: out, in: in, sharded: tensors}
+		if op == opRelu {
+			j.program, j.function = catalog.UnaryInShards, "relu"
+		} else {
+			j.engineArgs = []uint32{op, at[len(at)-1]}
+		}
+		return c.run(j)
+	}
+	elements := g.sharding.Shard[0] * g.sharding.Shard[1] * g.pageBytes / g.spec.DType.Size()
+	return c.run(job{
+		program: catalog.Shards, args: []uint32{op, uint32(g.spec.DType), uint32(elements), at[0], at[len(at)-1]}, out: out, in: in,
+		sharded: tensors,
+	})
 }

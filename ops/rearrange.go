@@ -237,10 +237,6 @@ func elementWord(t DataType, v uint32) uint32 {
 	return v
 }
 
-func isOrder(order []int) bool {
-	return slices.Equal(slices.Sorted(slices.Values(order)), upTo(len(order)))
-}
-
 // upTo returns the numbers from 0 to n-1.
 func upTo(n int) []int {
 	out := make([]int, n)

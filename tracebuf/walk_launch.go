@@ -1,6 +1,8 @@
 package tracebuf
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -137,3 +139,220 @@ func (w *walker) inKernelMemory(addr, n uint32) bool {
 
 // noArgs is the offset of an empty block of arguments. Source: tt-metal rta_constants.h.
 const noArgs = 0xFFFF
+
+// flight is what may still be running on the workers at a command of a trace.
+type flight struct {
+	ended int
+	busy  []memory
+}
+
+type memory struct {
+	run        int
+	start, end uint32
+}
+
+func (f *flight) meet(o *flight) {
+	f.ended = min(f.ended, o.ended)
+	for _, m := range o.busy {
+		f.use(m)
+	}
+}
+
+func (f *flight) use(m memory) {
+	if !slices.Contains(f.busy, m) {
+		f.busy = append(f.busy, m)
+	}
+}
+
+func (f *flight) landed(n int) {
+	f.ended = max(f.ended, n)
+	f.busy = slices.DeleteFunc(f.busy, func(m memory) bool { return m.run < f.ended })
+}
+
+// text is a place of kernels in the kernel-config memory of a rectangle of cores.
+type text struct {
+	x0, y0, x1, y1 uint8
+	start, end     uint32
+}
+
+func (t *text) holds(x, y uint8, start, end uint32) bool {
+	return t.x0 <= x && x <= t.x1 && t.y0 <= y && y <= t.y1 && t.start <= start && end <= t.end
+}
+
+// writes checks that a write is to kernel memory, and changes nothing that an earlier program may
+// still use.
+func (w *walker) writes(at int, name fmt.Stringer, index int, addr, n uint32) error {
+	if err := w.kernelConfig(at, name, index, addr, n); err != nil {
+		return err
+	}
+	start := w.offsets[index] + addr
+	for _, m := range w.flight.busy {
+		if m.run < w.runs && m.start < start+n && start < m.end {
+			return w.fail(at, "%s of %d B at %#x, where program %d of the trace may still have its kernels or arguments: no WAIT before it is for that program", name, n, start, m.run)
+		}
+	}
+	if w.im.Steps[w.step].Program != NoProgram {
+		w.use(start, start+n)
+	}
+	return nil
+}
+
+func (w *walker) use(start, end uint32) { w.flight.use(memory{w.runs, start, end}) }
+
+func (w *walker) brings(c *cq.WritePackedLarge) {
+	for _, s := range c.Subs {
+		x0, y0, x1, y1, _ := w.im.Layout.SplitRect(s.NOC)
+		start := w.offsets[c.OffsetIndex] + s.Addr
+		t := text{x0, y0, x1, y1, start, start + s.Length}
+		if c.OffsetIndex == 1 {
+			w.config = append(w.config, t)
+			continue
+		}
+		w.placed(t)
+	}
+}
+
+func (w *walker) placed(ts ...text) {
+	for _, t := range ts {
+		w.texts = append(slices.DeleteFunc(w.texts, func(o text) bool { return o == t }), t)
+	}
+}
+
+func (w *walker) textAt(x, y uint8, start, end uint32) (text, bool) {
+	for _, t := range slices.Backward(w.texts) {
+		if t.holds(x, y, start, end) {
+			return t, true
+		}
+	}
+	return text{}, false
+}
+
+// room: a full ring of launch messages looks like an empty one.
+func (w *walker) room(at int) error {
+	if before := w.runs - w.flight.ended; before > int(w.l1.LaunchEntries)-2 {
+		return w.fail(at, "a launch message while %d programs before it may be running, at most %d are possible: no WAIT is for them", before,
+			w.l1.LaunchEntries-2)
+	}
+	return nil
+}
+
+func (w *walker) flies(step int) {
+	if w.nest.flights == nil {
+		w.nest.flights = map[int]*flight{}
+	}
+	if f := w.nest.flights[step]; f != nil {
+		f.meet(&w.flight)
+		return
+	}
+	w.nest.flights[step] = &flight{w.flight.ended, slices.Clone(w.flight.busy)}
+}
+
+func (w *walker) lands(dead bool) {
+	f := w.nest.flights[w.step]
+	if f == nil {
+		return
+	}
+	if dead {
+		w.flight = *f
+	} else {
+		w.flight.meet(f)
+	}
+	maps.DeleteFunc(w.nest.flights, func(step int, _ *flight) bool { return step <= w.step })
+}
+
+// lane is the workers that go signals of one kind start, and what a trace has done there: a
+// sub-device, or without sub-devices all workers of the queue.
+type lane struct {
+	sub     uint8
+	workers int
+	runs    int
+	flight  flight
+	texts   []text // written so far
+}
+
+// divide makes the walker's lanes.
+func (w *walker) divide() error {
+	t := w.target
+	if t.SubDevices == nil {
+		w.lane = &lane{workers: t.Workers.Size()}
+		return nil
+	}
+	if len(w.peers) > 0 || w.im.HasControl() {
+		return invalid("sub-devices", "the trace has parts on other queues or control flow, which go with all workers only")
+	}
+	of, n, err := chip.Divide(t.Workers, cq.MaxSubDevices, t.SubDevices)
+	if err != nil {
+		return &FileError{Part: "sub-devices", What: err.Error(), Err: ErrInvalid}
+	}
+	w.subs, w.of = w.im.stepSubDevices(), of
+	for i, n := range n {
+		w.lanes = append(w.lanes, lane{sub: uint8(i), workers: n})
+	}
+	w.lane = &w.lanes[0]
+	return nil
+}
+
+// enterLane makes the lane of the present step the walker's.
+func (w *walker) enterLane(at int) error {
+	if w.subs == nil || w.step >= len(w.im.Steps) {
+		return nil
+	}
+	if w.step >= len(w.subs) || int(w.subs[w.step]) >= len(w.lanes) {
+		return w.fail(at, "step %d starts none of the %d sub-devices", w.step, len(w.lanes))
+	}
+	w.lane = &w.lanes[w.subs[w.step]]
+	return nil
+}
+
+// stepSubDevices returns the sub-device that each step's go signal starts.
+func (im *Image) stepSubDevices() []uint8 {
+	var out []uint8
+	for _, c := range im.goSignals {
+		out = append(out, c.Multicast)
+	}
+	return out
+}
+
+// goSignals yields the go signals with their offsets.
+func (im *Image) goSignals(yield func(at int, c cq.SendGoSignal) bool) {
+	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
+		for r := range e.Relayed {
+			if h, ok := r.Command.(cq.ForwardSubordinate); ok {
+				r.At, r.Command = r.At+cq.AtForwarded, h.Command
+			}
+			if c, ok := r.Command.(cq.SendGoSignal); ok && !yield(r.At, c) {
+				return
+			}
+		}
+	}
+}
+
+// RunsOf returns how many programs the trace runs on each sub-device, in the order of Target's
+// SubDevices, or on all workers.
+func (im *Image) RunsOf(t *Target) []int {
+	if t.SubDevices == nil {
+		return []int{im.Counted()}
+	}
+	out := make([]int, len(t.SubDevices))
+	for _, sub := range im.stepSubDevices() {
+		if int(sub) < len(out) {
+			out[sub]++
+		}
+	}
+	return out
+}
+
+// StateAfter is the completion count and the slot of the next launch message after a valid trace,
+// as 32-bit words, of each sub-device or of all workers.
+func (im *Image) StateAfter(t *Target) []byte {
+	var out []byte
+	workers := []int{t.Workers.Size()}
+	if t.SubDevices != nil {
+		_, workers, _ = chip.Divide(t.Workers, cq.MaxSubDevices, t.SubDevices)
+	}
+	for i, runs := range im.RunsOf(t) {
+		out = le.AppendUint32(out, uint32(runs*workers[i]))
+		out = le.AppendUint32(out, uint32(runs)%t.layout().L1.LaunchEntries)
+	}
+	return out
+}

@@ -195,12 +195,22 @@ func TestTTNNChecks(t *testing.T) {
 // What is known of TT-NN's kernels is counted, or reported where it is asked for.
 func TestTTNNKnownFindings(t *testing.T) {
 	r := newTTNN(t)
-	product := []string{"../../internal/ttnn/testdata/programs/main.py", "matmul/64"}
-	out, errs, code := r.output(append([]string{"--chip", "wormhole", "--check", "races,counters"}, product...)...)
-	if code != 0 || !strings.Contains(out, `"sha256"`) || !strings.Contains(errs, "5 findings in kernels of TT-NN") {
-		t.Errorf("exit code %d, printed %q: %s", code, out, errs)
+	const script = "../../internal/ttnn/testdata/programs/main.py"
+	const again = "import os, sys; os.execv(sys.executable, [sys.executable] + sys.argv[1:])"
+	runs := [][]string{{"blackhole", script, "trace/two"}, {"wormhole", "-c", again, script, "matmul/64"}}
+	if testing.Short() {
+		runs = runs[:1]
 	}
-	out, errs, code = r.output(append([]string{"--chip", "wormhole", "--check", "races,counters", "--known"}, product...)...)
+	for _, args := range runs {
+		out, errs, code := r.output(append([]string{"--check", "all", "--chip"}, args...)...)
+		if code != 0 || strings.Count(out, `"sha256"`) != 1 || !strings.Contains(errs, " findings in kernels of TT-NN") {
+			t.Errorf("%q: exit code %d, printed %q: %s", args, code, out, errs)
+		}
+	}
+	if testing.Short() {
+		return
+	}
+	out, errs, code := r.output("--chip", "wormhole", "--check", "races,counters", "--known", script, "matmul/64")
 	if code != 1 || !strings.Contains(errs, "finding 5 of 5, races") ||
 		!strings.Contains(errs, "in reader_bmm_tile_layout_in1_sender_writer_padding\n") {
 		t.Errorf("--known: exit code %d, printed %q: %s", code, out, errs)

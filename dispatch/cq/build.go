@@ -180,7 +180,7 @@ func (c RelayRingbuffer) encode(b *Builder) int {
 		return b.fail(countLimit(own().prefetch.by(uint8(c.ID())), n))
 	}
 	p, at := b.padded(atRingSub(n))
-	ringWords(n, len(p)).put(p)
+	head{lo: uint64(PrefetchRelayRingbuffer) | uint64(uint16(n))<<16 | uint64(uint32(len(p)))<<32}.put(p)
 	for i, s := range c.Subs {
 		q := (*[8]byte)(p[atRingSub(i):])
 		le.PutUint32(q[0:], s.Start)
@@ -294,7 +294,7 @@ func (b *Builder) packed(c *WritePacked, noFlush bool) Packed {
 		b.fail(err)
 		return Packed{}
 	}
-	subs := c.subBytes()
+	subs := 4*len(c.Cores) + 8*len(c.Rects)
 	head := HeaderSize + (subs+L1Align-1)&^(L1Align-1)
 	stride, slots := SlotStride(int(c.Size)), c.slots()
 	p, at := b.payload(noFlush, head, uint64(slots*stride))

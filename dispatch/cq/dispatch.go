@@ -238,8 +238,6 @@ func (c *WritePacked) Slot(i int) []byte {
 	return c.Data[i*n:][:n]
 }
 
-func (c *WritePacked) subBytes() int { return 4*len(c.Cores) + 8*len(c.Rects) }
-
 func (c *WritePacked) slots() int {
 	if c.NoStride {
 		return 1

@@ -211,10 +211,6 @@ func readSetRingbufferOffset(it *item, _ []item) PrefetchCommand {
 	return SetRingbufferOffset{it.u32(1), it.u8(8) != 0}
 }
 
-func ringWords(count, stride int) head {
-	return head{uint64(PrefetchRelayRingbuffer) | uint64(uint16(count))<<16 | uint64(uint32(stride))<<32, 0}
-}
-
 func readRelayRingbuffer(it *item, _ []item) PrefetchCommand {
 	var c RelayRingbuffer
 	c.Subs = make([]RingSub, it.count)

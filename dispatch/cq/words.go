@@ -1,8 +1,6 @@
 package cq
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // FetchEntry is an entry of the prefetch queue. Bits 0 to 14 are the size of a piece of the issue
 // queue in units of 16 bytes. With bit 15 the prefetcher stops fetching until an EXEC_BUF in the
@@ -84,20 +82,12 @@ func (s Signal) sent() bool {
 	return s == SignalGo || s == SignalResetReadPtr || s == SignalResetReadPtrHost || s == SignalReplayTrace
 }
 
+var signalNames = map[Signal]string{SignalDone: "DONE", SignalInit: "INIT", SignalGo: "GO", SignalResetReadPtr: "RESET_READ_PTR",
+	SignalResetReadPtrHost: "RESET_READ_PTR_FROM_HOST", SignalReplayTrace: "REPLAY_TRACE"}
+
 func (s Signal) String() string {
-	switch s {
-	case SignalDone:
-		return "DONE"
-	case SignalInit:
-		return "INIT"
-	case SignalGo:
-		return "GO"
-	case SignalResetReadPtr:
-		return "RESET_READ_PTR"
-	case SignalResetReadPtrHost:
-		return "RESET_READ_PTR_FROM_HOST"
-	case SignalReplayTrace:
-		return "REPLAY_TRACE"
+	if name, ok := signalNames[s]; ok {
+		return name
 	}
 	return fmt.Sprintf("0x%02x", uint8(s))
 }

@@ -47,7 +47,8 @@ type Machine struct {
 	Kind  Kind
 	Spec  *chip.Machine // of an emulator
 
-	open func(...sim.Option) (*Linked, error)
+	strict bool
+	open   func(...sim.Option) (*Linked, error)
 }
 
 // OpenPart starts a part of an emulated machine whose others are in other processes.
@@ -72,18 +73,29 @@ func (m *Machine) started(opts ...sim.Option) (cards []kmd.Target, end func() er
 // ParseMachine turns a name into a machine; an error is an *Error. A device is a machine of one
 // card.
 func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
+	return parseMachine(name, name, "", server)
+}
+
+// parseMachine takes names of further options, each with a comma.
+func parseMachine(given, name, more string, server ttsim.Option) (*Machine, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	words := strings.Split(rest, ",")
 	if spec, ok := chip.MachineNamed(words[0]); kind == "emu" && ok {
+		m := &Machine{Name: "emu_" + strings.ReplaceAll(spec.Name, "-", "_"), Given: name, Kind: Emulator, Spec: &spec}
 		var opts []sim.Option
 		for _, w := range words[1:] {
+			key, value, _ := strings.Cut(w, "=")
+			o, err := sim.LinkFault(w), error(nil)
 			if !strings.HasPrefix(w, "link-") {
-				return nil, unknown(name, fmt.Sprintf("there is no option %q", w), "use faults of links such as link-down=0:8")
+				if o, err = numberOption(key, value); err != nil || more == "" {
+					return nil, unknown(given, fmt.Sprintf("there is no option %q", w), "use "+more+"faults of links such as link-down=0:8")
+				}
+				m.strict = m.strict || key == "strict"
 			}
-			opts = append(opts, sim.LinkFault(w))
+			opts = append(opts, o)
 		}
-		return &Machine{Name: "emu_" + strings.ReplaceAll(spec.Name, "-", "_"), Given: name, Kind: Emulator, Spec: &spec,
-			open: emulatedMachine(spec, opts)}, nil
+		m.open = emulatedMachine(spec, opts)
+		return m, nil
 	}
 	d, err := Parse(name, server)
 	if err != nil {
@@ -148,34 +160,34 @@ func (d *Device) Share() (shared *Device, end func() error, err error) {
 	switch {
 	case d.Kind == Emulator:
 		card := emulator(d.Arch, append(slices.Clone(d.opts), sim.Resident())...)
-		drv, err := card.Driver()
-		if err != nil {
-			return nil, nil, err
-		}
-		return d.serve(func(ctx context.Context, l *net.UnixListener) error { return cards.Serve(ctx, l, drv, 0) }, card.Close)
+		return serve(d, cards.Serve, card.Driver, card.Close)
 	case d.library != "":
 		s, err := ttsim.Start(d.library, d.server)
 		if err != nil {
 			return nil, nil, err
 		}
-		drv, err := s.Driver()
-		if err != nil {
-			return nil, nil, errors.Join(err, s.Close())
-		}
-		return d.serve(func(ctx context.Context, l *net.UnixListener) error { return cards.Serve(ctx, l, drv, 0) }, s.Close)
+		return serve(d, cards.Serve, s.Driver, s.Close)
 	}
 	return d, endsNothing, nil
 }
 
-func (d *Device) serve(serve func(context.Context, *net.UnixListener) error, closeCard func() error) (*Device, func() error, error) {
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix"})
+func serve[D any](d *Device, serve func(context.Context, *net.UnixListener, D, int) error, driver func() (D, error),
+	closeCard func() error,
+) (*Device, func() error, error) {
+	drv, err := driver()
+	var l *net.UnixListener
+	if err == nil {
+		if l, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix"}); err != nil {
+			err = fmt.Errorf("target: share %s: %w: %w", d.Given, ErrNotShared, err)
+		}
+	}
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("target: share %s: %w: %w", d.Given, ErrNotShared, err), closeCard())
+		return nil, nil, errors.Join(err, closeCard())
 	}
 	at := l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, l) }()
+	go func() { ended <- serve(ctx, l, drv, 0) }()
 	shared := *d
 	shared.Given, shared.Kind, shared.open = "socket:"+at, Simulator, socket(at)
 	shared.library, shared.server = "", nil
@@ -187,38 +199,16 @@ func (d *Device) serve(serve func(context.Context, *net.UnixListener) error, clo
 
 // parseFar makes the first chip of a machine that has no PCI interface, such as far:emu:n300.
 func parseFar(name, machine string, server ttsim.Option) (*Device, error) {
-	kind, rest, _ := strings.Cut(machine, ":")
-	words := strings.Split(rest, ",")
-	spec, ok := chip.MachineNamed(words[0])
-	d := &Device{Name: "far_" + strings.NewReplacer(":", "_", ",", "_", "=", "_").Replace(machine), Given: name, Kind: Simulator,
-		Arch: chip.Wormhole}
-	if kind != "emu" || !ok {
-		m, err := ParseMachine(machine, server)
-		if err != nil {
-			return nil, err
-		}
-		d.Name, d.Kind = "far_"+m.Name, m.Kind
-		d.open = func() kmd.Target { return &farTarget{name: name, start: m.Open} }
-		return d, nil
+	m, err := parseMachine(name, machine, "seed=N, delay=CLOCKS, strict=SEED or ", server)
+	if err != nil {
+		return nil, err
 	}
-	var opts []sim.Option
-	for _, w := range words[1:] {
-		key, value, _ := strings.Cut(w, "=")
-		if strings.HasPrefix(w, "link-") {
-			opts = append(opts, sim.LinkFault(w))
-			continue
-		}
-		o, err := numberOption(key, value)
-		if err != nil {
-			return nil, unknown(name, fmt.Sprintf("there is no option %q", w),
-				"use seed=N, delay=CLOCKS, strict=SEED or faults of links such as link-down=0:8")
-		}
-		opts = append(opts, o)
-		d.Strict = d.Strict || key == "strict"
+	d := &Device{Name: "far_" + m.Name, Given: name, Kind: m.Kind, Strict: m.strict}
+	if m.Spec != nil {
+		d.Name = "far_" + strings.NewReplacer(":", "_", ",", "_", "=", "_").Replace(machine)
+		d.Kind, d.Arch = Simulator, chip.Wormhole
 	}
-	d.open = func() kmd.Target {
-		return &farTarget{name: name, start: (&Machine{open: emulatedMachine(spec, opts)}).Open}
-	}
+	d.open = func() kmd.Target { return &farTarget{name: name, start: m.Open} }
 	return d, nil
 }
 

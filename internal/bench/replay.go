@@ -404,24 +404,22 @@ func (w *watched) each(v float64) *float64 {
 
 func (w *watched) stage(name string, ns float64, threads ...probe.Thread) report.StageCost {
 	c := report.StageCost{Name: name, Ns: *w.each(ns)}
-	total := func(of func(probe.Thread) float64) *float64 {
-		var v float64
-		for _, t := range threads {
-			v += of(t)
-		}
-		return w.each(v)
+	var calls, faults, switches, preempted uint64
+	var off, ready time.Duration
+	for _, t := range threads {
+		calls, faults = calls+t.Syscalls(), faults+t.Faults.Count
+		switches, preempted = switches+t.Voluntary+t.Preempted, preempted+t.Preempted
+		off, ready = off+t.Off.Total, ready+t.Ready.Total
 	}
 	if w.has(probe.Calls) {
-		c.Syscalls = total(func(t probe.Thread) float64 { return float64(t.Syscalls()) })
+		c.Syscalls = w.each(float64(calls))
 	}
 	if w.has(probe.Scheduler) {
-		c.Switches = total(func(t probe.Thread) float64 { return float64(t.Voluntary + t.Preempted) })
-		c.Preemptions = total(func(t probe.Thread) float64 { return float64(t.Preempted) })
-		c.OffNs = total(func(t probe.Thread) float64 { return float64(t.Off.Total) })
-		c.ReadyNs = total(func(t probe.Thread) float64 { return float64(t.Ready.Total) })
+		c.Switches, c.Preemptions = w.each(float64(switches)), w.each(float64(preempted))
+		c.OffNs, c.ReadyNs = w.each(float64(off)), w.each(float64(ready))
 	}
 	if w.has(probe.Faults) {
-		c.Faults = total(func(t probe.Thread) float64 { return float64(t.Faults.Count) })
+		c.Faults = w.each(float64(faults))
 	}
 	return c
 }

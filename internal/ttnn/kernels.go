@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/debug/stack"
@@ -17,7 +18,7 @@ import (
 // Kernels are TT-NN's compiled kernels and base firmware, recognised by their bytes in L1.
 type Kernels struct {
 	files  map[chip.Processor][]*kernelFile
-	paths  map[string]bool
+	paths  map[string]time.Time
 	loaded map[chip.Processor]int // the first files, which are in starts
 	starts map[prefix][]*kernelFile
 }
@@ -42,12 +43,12 @@ type kernelFile struct {
 // OpenKernels lists TT-NN's kernel cache; a missing cache is empty. The error is the context's or
 // one of package io/fs.
 func OpenKernels(ctx context.Context, dir string) (*Kernels, error) {
-	k := &Kernels{files: map[chip.Processor][]*kernelFile{}, paths: map[string]bool{}, loaded: map[chip.Processor]int{},
+	k := &Kernels{files: map[chip.Processor][]*kernelFile{}, paths: map[string]time.Time{}, loaded: map[chip.Processor]int{},
 		starts: map[prefix][]*kernelFile{}}
 	return k, k.update(ctx, dir)
 }
 
-// update adds what is new in the cache.
+// update adds what is new in the cache: also files that a kernel's author has changed.
 func (k *Kernels) update(ctx context.Context, dir string) error {
 	processors := map[string]chip.Processor{}
 	for p := range chip.NumProcessors {
@@ -64,10 +65,14 @@ func (k *Kernels) update(ctx context.Context, dir string) error {
 			return nil
 		}
 		p, ok := processors[d.Name()]
-		if !ok || k.paths[path] {
+		if !ok {
 			return nil
 		}
-		k.paths[path] = true
+		info, err := d.Info()
+		if err != nil || k.paths[path].Equal(info.ModTime()) {
+			return nil
+		}
+		k.paths[path] = info.ModTime()
 		// <build>/firmware/<processor>/<file>, <build>/kernels/<name>/<hash>/<processor>/<file>
 		parts := strings.Split(filepath.ToSlash(path), "/")
 		f := &kernelFile{path: path}

@@ -257,6 +257,12 @@ func TestDiagnose(t *testing.T) {
 func TestKernelsAreKnownByTheirBytes(t *testing.T) {
 	dir := t.TempDir()
 	text := map[string][]byte{}
+	write := func(path string, text []byte) {
+		s := elftest.Segment{Flags: elf.PF_R | elf.PF_X, Vaddr: 0x3000, Paddr: 0x3000, Bytes: text}
+		f := elftest.File{Entry: 0x3000, Segments: []elftest.Segment{s}}
+		devtest.Must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755))
+		devtest.Must(t, os.WriteFile(filepath.Join(dir, path), f.Build(), 0o644))
+	}
 	for name, path := range map[string]string{
 		"firmware": "build1/firmware/brisc/brisc.elf",
 		"reader":   "build1/kernels/reader/123/brisc/brisc.elf",
@@ -265,12 +271,7 @@ func TestKernelsAreKnownByTheirBytes(t *testing.T) {
 	} {
 		text[name] = []byte(strings.Repeat("\x13\x00\x00\x00"+name+strings.Repeat("\x00", 8-len(name)%8), 20))
 		text[name] = text[name][:len(text[name])&^3]
-		file := elftest.File{Entry: 0x3000, Segments: []elftest.Segment{{Flags: elf.PF_R | elf.PF_X, Vaddr: 0x3000, Paddr: 0x3000,
-			Bytes: text[name]}}}.Build()
-		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755),
-			os.WriteFile(filepath.Join(dir, path), file, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		write(path, text[name])
 	}
 	known, err := OpenKernels(t.Context(), dir)
 	devtest.Must(t, err)
@@ -305,6 +306,17 @@ func TestKernelsAreKnownByTheirBytes(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%v at %#x executes %q, want %q", c.p, c.pc, got, c.want)
 		}
+	}
+	// The author changes a kernel: it is compiled to the same file.
+	text["writer"][40] ^= 0xFF
+	copy(l1[0xA004:], text["writer"])
+	if m := known.space(chip.BRISC, 0xA004, read).Find(0xA004); m != nil {
+		t.Errorf("changed code is called %q", m.Name)
+	}
+	write("build1/kernels/writer/456/brisc/brisc.elf", text["writer"])
+	devtest.Must(t, known.update(t.Context(), dir))
+	if m := known.space(chip.BRISC, 0xA004, read).Find(0xA004); m == nil || m.Name != "writer" {
+		t.Errorf("the changed writer isn't known: %v", m)
 	}
 	if k, err := OpenKernels(t.Context(), filepath.Join(dir, "none")); err != nil || len(k.files) != 0 {
 		t.Errorf("a cache that doesn't exist: %v", err)

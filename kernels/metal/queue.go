@@ -134,7 +134,7 @@ func OpenQueueFirmware(ctx context.Context, dir string) (*QueueFirmware, error) 
 }
 
 func (fw *QueueFirmware) match(found [3][]QueueKernel) (err error) {
-	if stripped(found) {
+	if slices.ContainsFunc(slices.Concat(found[:]...), func(k QueueKernel) bool { return k.Constants == nil }) {
 		if slices.ContainsFunc(found[:], func(k []QueueKernel) bool { return len(k) == 0 }) {
 			return missingKernels(found)
 		}
@@ -146,10 +146,6 @@ func (fw *QueueFirmware) match(found [3][]QueueKernel) (err error) {
 	}
 	fw.Queues, err = inOrder(fw.Queues)
 	return err
-}
-
-func stripped(found [3][]QueueKernel) bool {
-	return slices.ContainsFunc(slices.Concat(found[:]...), func(k QueueKernel) bool { return k.Constants == nil })
 }
 
 func missingKernels(found [3][]QueueKernel) error {

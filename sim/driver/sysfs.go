@@ -233,3 +233,56 @@ func (d *device) sensors(t tree, dir string, v map[chip.TelemetryTag]uint32) {
 		has("fan1_input", chip.TagFanRPM, times(1))
 	}
 }
+
+// tree is a file system as a table from paths to files. Reading a file fails with its Sys, if any.
+type tree fstest.MapFS
+
+func (t tree) text(name, s string) { t[name] = &fstest.MapFile{Data: []byte(s), Mode: 0o444} }
+
+func (t tree) Open(name string) (fs.File, error) {
+	f, err := fstest.MapFS(t).Open(name)
+	if e := t[name]; err == nil && e != nil {
+		if why, ok := e.Sys.(error); ok {
+			return unreadable{f, &fs.PathError{Op: "read", Path: name, Err: why}}, nil
+		}
+	}
+	return f, err
+}
+
+type unreadable struct {
+	fs.File
+	err error
+}
+
+func (u unreadable) Read([]byte) (int, error) { return 0, u.err }
+
+// export is a window's dma-buf; the window stays out of the pool until its last duplicate is
+// closed.
+type export struct {
+	window uint32
+	keep   int // see newWatched
+}
+
+type exports []export
+
+func (l *exports) live() exports {
+	*l = slices.DeleteFunc(*l, func(e export) bool {
+		if !closedBy(e.keep) {
+			return false
+		}
+		closeDescriptor(e.keep)
+		return true
+	})
+	return *l
+}
+
+func (l *exports) has(id uint32) bool {
+	return slices.ContainsFunc(l.live(), func(e export) bool { return e.window == id })
+}
+
+func (l *exports) revoke() {
+	for _, e := range *l {
+		closeDescriptor(e.keep)
+	}
+	*l = nil
+}

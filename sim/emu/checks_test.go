@@ -252,9 +252,44 @@ func checks() (list checkList) {
 	return list
 }
 
+// engineChecks are products with a request before or after the T cores leave reset.
+func engineChecks() (list checkList) {
+	races := list.of(Config{RefuseRaces: true}, undefined)
+	product := func(name, says string, before bool, of func(r *rig, v, w chip.XY) nocRequest) {
+		races(name, func(r *rig, right bool) {
+			v, w := r.worker(0, 0), r.worker(2, 2)
+			r.write(v, tileA, make([]byte, tileDone+4-tileA))
+			unpack, math, pack := matmul(r.arch, 1)
+			for _, a := range []*asm{unpack, math, pack} {
+				r.write(v, uint64(a.base), a.bytes())
+			}
+			a, q := onB().li(s0, 1), of(r, v, w)
+			if before {
+				a.request(r.arch, q)
+			}
+			if before && right {
+				a.waitCounter(0, cntReadResp, s0, "read")
+			}
+			a.stw(0xFFB121B0, 0x40000)
+			if before || right {
+				a.poll(r.arch, tileDone, "done")
+			}
+			if !before {
+				a.request(r.arch, q)
+			}
+			r.run(v, a.halt())
+		}).says(says)
+	}
+	product("an unpacker reads what a NoC read may still be writing", "TRISC0 pc=|race: load of|that a NoC read may still be writing: read of 64 bytes", true,
+		func(r *rig, v, w chip.XY) nocRequest { q := r.fetchFrom(v, w); q.ret = tileA; return q })
+	product("a result is sent that a packer may not have written", "TRISC2 pc=|race: store to|that a NoC write may still be reading: write of 64 bytes", false,
+		func(r *rig, v, w chip.XY) nocRequest { q := r.sendTo(v, w); q.targ = tileOut; return q })
+	return list
+}
+
 // Every check refuses its broken program, however quick the NoC is, and accepts the right one.
 func TestChecks(t *testing.T) {
-	testChecks(t, slices.Concat(checks(), owedChecks(), moverChecks(), overflowChecks()))
+	testChecks(t, slices.Concat(checks(), owedChecks(), engineChecks(), moverChecks(), overflowChecks()))
 }
 
 func testChecks(t *testing.T, list checkList) {

@@ -101,7 +101,7 @@ type Config struct {
 	// Waivers let single programs rely on what the checks refuse to others, and Delay doesn't give.
 	Waivers []Waiver
 	// RefreshWaivers, if not nil, returns new waivers, or nil if the old ones hold. A Synchronous
-	// chip with checks calls it when it decodes code after a host's access.
+	// chip with checks calls it for code that no waiver covers, once after a host's access.
 	RefreshWaivers func() []Waiver
 
 	// Track notes for [Chip.TakeTrack] which DRAM is used, and which L1 of workers from FirstL1 on.
@@ -118,7 +118,7 @@ type Config struct {
 
 	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes, kept
 	// whatever writes to L1, until a fence, an atomic memory operation or, as Seed chooses, another
-	// line. Silicon also drops lines now and then.
+	// line. Silicon also drops lines now and then. Findings is told of loads of old values.
 	DataCache bool
 }
 

@@ -180,6 +180,11 @@ func TestRefuseUnwritten(t *testing.T) {
 				r.refused(unpredictable)
 			}
 		}
+		r := newRig(t, Config{Arch: arch, Synchronous: true, RefuseUnwritten: true})
+		r.run(r.worker(0, 0), onB().lw(a1, x0, arcThrottle).halt())
+		if err := r.dev.Fault(); (err == nil) != (arch == chip.Blackhole) {
+			t.Errorf("%v: load of what Blackhole's ARC firmware has written: %v", arch, err)
+		}
 	}
 }
 

@@ -291,12 +291,16 @@ func (t engineTile) L1(end uint32) []uint32 { return t.e.tile.memory(end) }
 
 func (t engineTile) L1Size() uint32 { return t.e.tile.size }
 
-func (t engineTile) Loaded(addr uint32, n int) { t.e.tile.use(addr, n, false) }
+func (t engineTile) Loaded(addr uint32, n int) {
+	t.e.tile.use(addr, n, false)
+	t.e.checkL1(addr, n, false)
+}
 
 func (t engineTile) Stored(addr uint32, n int) {
 	e, tile := t.e, t.e.tile
 	tile.nowKnown(addr, n)
 	tile.use(addr, n, true)
+	e.checkL1(addr, n, true)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
 		if tile.flags[line]&(flagCode|flagWatch) != 0 {
 			if k := len(e.touched); k == 0 || e.touched[k-1] != line {
@@ -322,8 +326,29 @@ func (t engineTile) mayReach() bool {
 	return t.e.direct
 }
 
+// checkL1 checks an access to L1 as one of the thread's T core.
+func (e *engines) checkL1(addr uint32, n int, store bool) {
+	if t := e.tile; t.check != nil {
+		if o := e.origin().checked(); t.check.Access(o, addr, uint32(n), !store, store) {
+			t.chip.check.Engine(o, t.check, addr, n, store)
+		}
+	}
+}
+
+func (t engineTile) Ordered(thread int, object uint32) {
+	if tile := t.e.tile; tile.check != nil {
+		o := origin{tile: tile, core: tile.cores[1+thread]}.checked()
+		at := pcBufBase + pcBufSemaphores + 4*object
+		tile.check.Acquire(o, at)
+		tile.check.Release(o, at)
+	}
+}
+
 func (e *engines) origin() origin {
 	o := e.from
+	if e.tile.check != nil {
+		o.core = e.tile.cores[1+e.Issuer()]
+	}
 	if o.core == nil {
 		o.core = e.core
 	}

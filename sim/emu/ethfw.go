@@ -77,6 +77,10 @@ func (e *ethRegs) init() {
 	end(bhRemote, far, p.peer.channel)
 }
 
+// arcThrottle is a word of each Blackhole worker's L1. ARC firmware clears it at its start, and
+// later asks for slower products there (tt-zephyr-platforms lib/tenstorrent/bh_arc/throttler.c).
+const arcThrottle = 0x10
+
 // fwOwns marks memory of base firmware as written.
 func (t *tile) fwOwns(from, to uint32) {
 	if t.known == nil {

@@ -53,9 +53,6 @@ func (c *core) word(pc uint32) uint32 {
 // instructions are refused.
 func (c *core) decodeAt(p *codePage, base uint32, idx int) {
 	p.stored[idx/lineWords] = false
-	if ch := c.tile.chip; ch.hostAccessed && ch.cfg.RefreshWaivers != nil {
-		ch.refreshWaivers()
-	}
 	if !c.tile.adopt(p, base, idx/lineWords) {
 		c.tile.decode(p, base, idx&^(lineWords-1))
 	}

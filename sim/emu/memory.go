@@ -293,7 +293,8 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 		}
 		if d.known != nil {
 			if a, unknown := d.unwritten(addr, n); unknown {
-				if o.isBlockRead(n) {
+				padding := a > addr && addr+uint64(n)-a < 64 && o.core != nil && o.core.Assumes(PaddingUnused)
+				if o.isBlockRead(n) || padding {
 					defer c.scramble(buf, addr, n, func(a uint64) bool { _, unknown := d.unwritten(a, 4); return unknown })
 				} else if d.know(addr, n); !c.flag(o, "unwritten", unpredictable, where, a,
 					"read of memory of DRAM controller %d that was never written", ep.bank) {

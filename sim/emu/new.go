@@ -19,6 +19,9 @@ func (t *tile) newChecks() {
 		for i := range t.flags[:t.size>>lineShift] {
 			t.flags[i] = flagTrap
 		}
+		if t.blackhole() && t.kind == chip.Tensix {
+			t.fwOwns(arcThrottle, arcThrottle+4)
+		}
 	}
 	if cfg.RefuseStaleCode {
 		t.writers = check.NewWriters(t.size)

@@ -183,8 +183,8 @@ func (c *Chip) refreshWaivers() {
 }
 
 func (c *core) waived() Assumptions {
-	list := c.tile.chip.waivers
-	if len(list) == 0 {
+	ch := c.tile.chip
+	if len(ch.waivers) == 0 && ch.cfg.RefreshWaivers == nil {
 		return 0
 	}
 	var around [waiverSpan]uint32
@@ -193,7 +193,11 @@ func (c *core) waived() Assumptions {
 	}
 	have, ok := c.assumed[c.pc]
 	if !ok || have.around != around {
-		have = waived{around, c.tile.chip.waived.of(&around, list)}
+		have = waived{around, ch.waived.of(&around, ch.waivers)}
+		if have.assume == 0 && ch.hostAccessed && ch.cfg.RefreshWaivers != nil {
+			ch.refreshWaivers()
+			have.assume = ch.waived.of(&around, ch.waivers)
+		}
 		if c.assumed == nil {
 			c.assumed = map[uint32]waived{}
 		}

@@ -98,12 +98,11 @@ func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 		return 0, slowBlocked
 	case off == pcBufSync:
 		e.Synced(i)
-		fallthrough
+		return 0, slowDone
 	case off == pcBufMOPSync:
-		t.check.Acquire(o.checked(), pcBufBase)
 		return 0, slowDone
 	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
-		t.check.Acquire(o.checked(), pcBufBase)
+		t.check.Acquire(o.checked(), pcBufBase+off)
 		return e.Semaphore(int(off-pcBufSemaphores) / 4), slowDone
 	}
 	return 0, t.refuse(o, unimplemented, "tensix", pcBufBase+off, "load of a PCBuf register that is not emulated")
@@ -124,7 +123,7 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		}
 		st := t.give(o, engineOp{kind: opSemaphore, thread: uint8(i), at: (off - pcBufSemaphores) / 4, v: v})
 		if st == slowDone {
-			t.check.Release(o.checked(), pcBufBase)
+			t.check.Release(o.checked(), pcBufBase+off)
 		}
 		return st
 	}
@@ -332,11 +331,7 @@ func (t *tile) pushTo(o origin, op engineOp) slowResult {
 		op.assume = tensix.Assumptions(o.core.waived() >> engineAssumptions)
 	}
 	o.core.quiet = 0
-	st := t.give(o, op)
-	if st == slowDone && tensix.Signals(inst) {
-		t.check.Release(o.checked(), pcBufBase)
-	}
-	return st
+	return t.give(o, op)
 }
 
 // The instruction RAM of Wormhole's NCRISC and Ethernet processors is only fetched from. The mover

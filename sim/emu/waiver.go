@@ -13,15 +13,15 @@ import (
 type Assumptions = check.Assumptions
 
 const (
-	// StoresInOrder: a store to L1 is there when a later store of the processor to a register takes
-	// effect (against tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md).
-	// tt-metal's base firmware writes a word to wait for and then releases the other processors;
-	// its kernels write words that they then send.
+	// StoresInOrder: a store to L1 is there when a later store of the processor to a register, but
+	// a stream's, takes effect (against tt-isa-documentation
+	// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md). tt-metal's base firmware writes a word to
+	// wait for and then releases the other processors; its kernels write words that they then send.
 	StoresInOrder = check.StoresInOrder
 	// SentIsRead: a write counted as sent (NIU_MST_NONPOSTED_WR_REQ_SENT,
 	// NIU_MST_POSTED_WR_REQ_SENT) has read its source, and writes are sent in order (against
-	// WormholeB0/NoC/Counters.md). tt-metal's noc_async_writes_flushed waits for that count; the
-	// dispatcher then returns pages of its ring.
+	// WormholeB0/NoC/Counters.md). tt-metal's noc_async_writes_flushed waits for that count, and by
+	// its documentation sources may change then; the dispatcher returns pages of its ring.
 	SentIsRead = check.SentIsRead
 	// CountedAtOnce: a request is in its id's counter (NIU_MST_REQS_OUTSTANDING_ID) when a load of
 	// the counter follows its start, as tt-metal's noc_async_read_barrier_with_trid expects.
@@ -40,24 +40,33 @@ const (
 	// noc_worker_logical_to_virtual_map_init).
 	UnwrittenUnused = Assumptions(1 << 5)
 
+	// PaddingUnused: the program doesn't use the end of a read from DRAM, of less than an aligned
+	// page, that was never written. tt-metal's prefetcher reads pages with what pads them to 32 or
+	// 64 bytes.
+	PaddingUnused = Assumptions(1 << 6)
+	// StoredBeforePush is StoresInOrder for streams' registers. tt-metal's readers fill pages
+	// of circular buffers by stores, such as scalers and masks, and push them.
+	StoredBeforePush = check.StoredBeforePush
+
 	// The tensix.Assumptions of these names, for instructions that the program pushes.
 	ContextIsRead = Assumptions(tensix.ContextIsRead) << engineAssumptions
 	ZeroedAtOnce  = Assumptions(tensix.ZeroedAtOnce) << engineAssumptions
 	BootIsOver    = Assumptions(tensix.BootIsOver) << engineAssumptions
+	PartOfTile    = Assumptions(tensix.PartOfTile) << engineAssumptions
 
 	// MetalMovement is what tt-metal's data movement kernels rely on.
-	MetalMovement = CountedAtOnce
+	MetalMovement = CountedAtOnce | SentIsRead | StoredBeforePush
 
 	// MetalCompute is what tt-metal's compute kernels rely on.
-	MetalCompute = ContextIsRead | ZeroedAtOnce
+	MetalCompute = ContextIsRead | ZeroedAtOnce | PartOfTile
 
 	// MetalFirmware is what tt-metal's base firmware of workers relies on, MetalQueue its
 	// prefetcher, dispatcher and subordinate.
-	MetalFirmware = StoresInOrder | PassedBytesUnused | UnwrittenUnused | BootIsOver
-	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce | ReadInOrder
+	MetalFirmware = StoresInOrder | StoredBeforePush | PassedBytesUnused | UnwrittenUnused | BootIsOver
+	MetalQueue    = StoresInOrder | StoredBeforePush | SentIsRead | CountedAtOnce | ReadInOrder | PaddingUnused
 
-	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ReadInOrder | UnwrittenUnused | ContextIsRead |
-		ZeroedAtOnce | BootIsOver
+	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ReadInOrder | UnwrittenUnused | PaddingUnused |
+		StoredBeforePush | ContextIsRead | ZeroedAtOnce | BootIsOver | PartOfTile
 )
 
 // engineAssumptions is the shift of tensix.Assumptions.

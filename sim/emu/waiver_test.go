@@ -18,6 +18,18 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 		StoresInOrder: func(r *rig, v, w chip.XY) *asm {
 			return onB().stw(0x40000, 7).request(r.arch, r.sendTo(v, w)).halt()
 		},
+		// It tells by a stream of a word that it has just stored.
+		StoredBeforePush: func(r *rig, v, w chip.XY) *asm {
+			update, available := uint32(streamBase+0x3088), uint32(streamBase+0x3100)
+			if r.arch == chip.Blackhole {
+				update, available = streamBase+0x3438, streamBase+0x34A4
+			}
+			if r.dev != nil {
+				taker := newAsm(triscBase[0]).poll(r.arch, available, "stream").li(a0, 0x40000).lw(a1, a0, 0).sw(a1, a0, 8).halt()
+				r.write(v, uint64(triscBase[0]), taker.bytes())
+			}
+			return onB().stw(0xFFB121B0, 0x46000).stw(0x40000, 7).stw(update, 1<<6).halt().forget(8)
+		},
 		// It changes the source of a write that is counted as sent.
 		SentIsRead: func(r *rig, v, w chip.XY) *asm {
 			return onB().li(s0, 1).request(r.arch, r.sendTo(v, w)).waitCounter(0, cntWriteSent, s0, "sent").stw(0x40020, 7).halt()
@@ -43,6 +55,15 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 		UnwrittenUnused: func(r *rig, v, w chip.XY) *asm {
 			return onB().li(a0, 0x48000).lw(a1, a0, 0).sw(a1, a0, 8).halt().forget(16)
 		},
+		PaddingUnused: func(r *rig, v, _ chip.XY) *asm {
+			bank := r.topo.DRAMBanks()[0]
+			if r.dev != nil {
+				r.write(bank.HostEndpoint, bank.Offset+0x10000, make([]byte, 48))
+			}
+			q := r.fetchFrom(v, bank.Endpoint[0])
+			q.targ = bank.Offset + 0x10000
+			return onB().request(r.arch, q).halt().forget(16)
+		},
 		// It releases a semaphore while unpacker 0 may work.
 		ContextIsRead: func(*rig, chip.XY, chip.XY) *asm {
 			return onB().pushes(pushInit, pushPost, pushUnpack, pushGet)
@@ -54,6 +75,10 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 		// It uses a semaphore while the matrix unit may still work.
 		BootIsOver: func(*rig, chip.XY, chip.XY) *asm {
 			return onB().pushes(pushInit, pushRWC, pushPost)
+		},
+		// It loads the first of rows 0 to 15 of Dst, which it has made undefined, unlike 16 to 63.
+		PartOfTile: func(*rig, chip.XY, chip.XY) *asm {
+			return onB().pushes(pushInit, pushZeroRows, pushLoad)
 		},
 	}
 }
@@ -118,6 +143,9 @@ const (
 	pushUnpack = 0x43<<24 | 1
 	pushZero   = 0x11<<24 | 7
 	pushRWC    = 0x37 << 24
+
+	pushZeroRows = 0x10<<24 | 1<<19
+	pushLoad     = 0x70 << 24
 )
 
 func (a *asm) pushes(list ...uint32) *asm {
@@ -130,13 +158,13 @@ func (a *asm) pushes(list ...uint32) *asm {
 func TestWaivers(t *testing.T) {
 	for _, arch := range arches {
 		for a, program := range assumed() {
-			if a == PassedBytesUnused && arch != chip.Wormhole {
+			if (a == PassedBytesUnused || a == PartOfTile) && arch != chip.Wormhole {
 				continue
 			}
 			run := func(name string, accepted bool, waivers func(text []byte) []Waiver) {
 				for i, delay := range effort.Of([]int{80, 80}, []int{0, 80, 80}, []int{0, 80, 80}) {
 					cfg := Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true, RefuseCounters: true,
-						RefuseUnwritten: a == UnwrittenUnused}
+						RefuseUnwritten: a == UnwrittenUnused || a == PaddingUnused}
 					plan := planned(t, arch)
 					cfg.Waivers = waivers(program(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes())
 					if list := cfg.Waivers; i == 0 { // of code that comes later
@@ -177,7 +205,7 @@ func TestWaivers(t *testing.T) {
 func TestWaiversThatAreNone(t *testing.T) {
 	for name, w := range map[string]Waiver{
 		"no assumption": {Text: make([]byte, 64)},
-		"unknown":       {Text: make([]byte, 64), Assume: 0x80},
+		"unknown":       {Text: make([]byte, 64), Assume: 1 << 15},
 		"short":         {Text: make([]byte, 60), Assume: SentIsRead},
 	} {
 		fails(t, second(New(Config{Arch: chip.Blackhole, Waivers: []Waiver{w}})), ErrConfig, "%s", name)

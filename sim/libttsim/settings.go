@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels/metal"
@@ -146,13 +146,12 @@ func (s *Settings) waivers() ([]emu.Waiver, error) {
 	return w, nil
 }
 
-// waiverRefresher returns a function that returns the waivers if the cache has new files since its
-// last call.
+// waiverRefresher returns a function that returns the waivers if the cache's files have changed
+// since its last call.
 func (s *Settings) waiverRefresher() func() []emu.Waiver {
-	of := kernelFiles{}
-	known := of.count(s.KernelCache)
+	known := filesOf(s.KernelCache)
 	return func() []emu.Waiver {
-		n := of.count(s.KernelCache)
+		n := filesOf(s.KernelCache)
 		if n == known {
 			return nil
 		}
@@ -165,39 +164,19 @@ func (s *Settings) waiverRefresher() func() []emu.Waiver {
 	}
 }
 
-// kernelFiles are the counts of files in folders of a kernel cache that have a kernel's name.
-type kernelFiles map[string]struct {
-	changed time.Time
-	files   int
-}
-
-// compiling is for how long a compiler may still write into a folder that a kernel's has got.
-const compiling = 5 * time.Minute
-
-// count returns how many compiled files are in a folder. A kernel's folder, which gets one for each
-// form of the kernel, isn't read again long after it has changed.
-func (k kernelFiles) count(dir string) (n int) {
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil: // gone, or not ours to read
-		case filepath.Ext(d.Name()) == ".elf":
-			n++
-		case d.IsDir() && path != dir && filepath.Base(filepath.Dir(path)) == "kernels":
-			info, err := d.Info()
-			if err != nil {
-				return nil
+// filesOf sums up which compiled files a kernel cache has, as they are. Those that are gone, or
+// that nobody may read, don't count.
+func filesOf(cache string) uint64 {
+	h := fnv.New64a()
+	_ = filepath.WalkDir(cache, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".elf" {
+			if info, err := d.Info(); err == nil {
+				fmt.Fprintln(h, path, info.Size(), info.ModTime())
 			}
-			is := k[path]
-			if !is.changed.Equal(info.ModTime()) || time.Since(is.changed) < compiling {
-				is.changed, is.files = info.ModTime(), k.count(path)
-				k[path] = is
-			}
-			n += is.files
-			return fs.SkipDir
 		}
 		return nil
 	})
-	return n
+	return h.Sum64()
 }
 
 // harvesting returns a simulated chip's missing tiles. TT-NN assumes only two of the Ethernet tiles

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // CheckError names a program that computes something else in a replay than by itself.
@@ -238,4 +240,172 @@ func bisect(n int, good func(programs int) (bool, error)) (int, error) {
 		return !ok
 	})
 	return i, failed
+}
+
+func (d *Debugger) ends() []int {
+	var out []int
+	for pc := 0; pc < len(d.parts[0].Image.Steps); {
+		pc = max(pc+1, d.whole(0, pc))
+		out = append(out, pc)
+	}
+	return out
+}
+
+// alone runs programs one by one, or those before a step of the first part; 0 stands for all.
+func (c *check) alone(programs, until int) *follower {
+	f := &follower{run: c.run, program: c.waited(func(ctx context.Context, at tracebuf.At, _ int) error {
+		return c.s.Run(ctx, at.Part, at.Step)
+	}), plain: true, most: programs, until: until}
+	for i := range c.all {
+		if c.all[i].Loaded {
+			f.program, f.plain = c.waited(c.sendProgram), false
+		}
+	}
+	return f
+}
+
+// BisectRun is [Debugger.Bisect] that also returns the iterations of loops. prepare and good count
+// each run of a program. With control flow, all programs first run one by one, after prepare(0), to
+// find the way of the trace; its beginnings are replayed as that straight line, the whole trace
+// with its loops and branches. at is nil if the whole trace is good.
+func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) error,
+	good func(programs int) (bool, error)) (at *Position, err error) {
+	if prepare == nil {
+		prepare = func(int) error { return nil }
+	}
+	err = d.exclusive(ctx, "bisect", func(r *run) error {
+		f := &follower{run: r, program: r.waited(r.sendProgram)}
+		probe := func(n int, replay func() error) (bool, error) {
+			if err := prepare(n); err != nil {
+				return false, err
+			}
+			err := replay()
+			if r.s.Hangs(err) {
+				return false, r.s.Recover(ctx)
+			}
+			if err != nil {
+				return false, err
+			}
+			return good(n)
+		}
+		beginning := func(n int) (ok bool, err error) {
+			p, err := r.beginning(ctx, f.path, n)
+			if err != nil {
+				return false, err
+			}
+			defer func() { err = errors.Join(err, p.Release(ctx)) }()
+			return probe(n, func() error { return p.Run(ctx) })
+		}
+		whole := beginning
+		if r.hasControl() {
+			if err := prepare(0); err != nil {
+				return err
+			}
+			if err := f.follow(ctx); r.s.Hangs(err) {
+				at = &f.at
+				return r.s.Recover(ctx)
+			} else if err != nil {
+				return err
+			}
+			whole = func(n int) (bool, error) { return probe(n, func() error { return r.replay(ctx) }) }
+		} else {
+			for i, at := range r.runs {
+				f.ran = i
+				f.path = append(f.path, ranStep{At: at, Position: f.position(at)})
+			}
+		}
+		n := programs(f.path)
+		ok, err := whole(n)
+		if ok || err != nil || n == 0 {
+			return err
+		}
+		found, err := bisect(n, beginning)
+		if err == nil {
+			p := nth(f.path, found)
+			at = &p
+		}
+		return err
+	})
+	return at, err
+}
+
+// ErrNoResults is returned by CheckResults for a trace without results in a file.
+var ErrNoResults = errors.New("there are no results in its file to compare with")
+
+// VerifyError says where device memory has changed.
+type VerifyError struct {
+	Trace  string
+	What   string
+	Offset int
+	Differ int // bytes that differ
+	Size   int
+	Want   byte
+	Got    byte
+}
+
+func (e *VerifyError) Error() string {
+	return fmt.Sprintf("debug: trace %q: %d of %d B of %s differ in device memory, from byte %#x on: it holds 0x%02x, want 0x%02x",
+		e.Trace, e.Differ, e.Size, e.What, e.Offset, e.Got, e.Want)
+}
+
+// Verify compares the commands and the kernels of replays in device memory with the host's copy.
+// The error is a *VerifyError if they differ.
+func (d *Debugger) Verify(ctx context.Context) error {
+	return d.t.Inside(ctx, "verify", func(m Memory) error { return Compare(ctx, d.t.Name(), m.Regions()) })
+}
+
+// CheckResults waits for the queues and compares the buffers of a loaded trace with the results in
+// its file, of a replay on the file's data. The error is a *VerifyError if they differ.
+func (d *Debugger) CheckResults(ctx context.Context) error {
+	const op = "check results of"
+	return d.t.Inside(ctx, op, func(m Memory) error {
+		results := m.Results()
+		if len(results) == 0 {
+			return ErrNoResults
+		}
+		return Compare(ctx, d.t.Name(), results)
+	})
+}
+
+// Inspect waits for the queues and reads back each part from DRAM. It fails if these are no longer
+// commands; Verify says what differs.
+func (d *Debugger) Inspect(ctx context.Context) ([]*tracebuf.Contents, error) {
+	var out []*tracebuf.Contents
+	err := d.t.Inside(ctx, "inspect", func(m Memory) error {
+		for i := range d.parts {
+			im, err := m.Image(ctx, i)
+			if err != nil {
+				return err
+			}
+			c, err := tracebuf.Inspect(im)
+			if err != nil {
+				return err
+			}
+			out = append(out, c)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Compare compares device memory with its expected contents. The error is a *VerifyError for the
+// first region that differs.
+func Compare(ctx context.Context, trace string, regions []Region) error {
+	for i := range regions {
+		r := &regions[i]
+		got := make([]byte, len(r.Want))
+		if err := r.Read(ctx, got); err != nil {
+			return err
+		}
+		if bytes.Equal(got, r.Want) {
+			continue
+		}
+		first, n := differ(r.Want, got)
+		return &VerifyError{Trace: trace, What: r.What, Offset: r.Offset + first, Differ: n, Size: len(r.Want), Want: r.Want[first],
+			Got: got[first]}
+	}
+	return nil
 }

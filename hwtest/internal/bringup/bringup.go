@@ -19,8 +19,25 @@ import (
 // Cases are the cases of layer bringup.
 func Cases() (cs rig.Table) {
 	cs.Add("all cores report", "after opening every worker waits in its idle loop", allCoresReport)
-	cs.Add("core information", "every worker has its own coordinate in its core information", coreInformation)
-	cs.Add("open close open", "a closed device can be opened again and works", openCloseOpen)
+	cs.Add("core information", "every worker has its own coordinate in its core information", func(t *rig.T) {
+		t = t.Queues(dispatch.Options{})
+		for c := range t.Chip.Workers() {
+			b := t.Peek(c, t.L1.CoreInfo, 8)
+			if rig.Word(b) != abi.CoreInfoMagic || int(b[4]) != c.X || int(b[5]) != c.Y {
+				t.Errorf("core %v has % x", c, b)
+			}
+		}
+	})
+	cs.Add("open close open", "a closed device can be opened again and works", func(t *rig.T) {
+		for i := range 3 {
+			t.Sub("round", func(t *rig.T) {
+				t = t.Full()
+				b := t.DRAMBuffer(64*t.Dev.DRAMBanks(), 64)
+				want := t.Fill(b, i)
+				t.Holds(b, want, "read back")
+			})
+		}
+	})
 	cs.Add("closing quiets the chip", "after closing all processors are held in reset", closingQuiets)
 	cs.Add("cancelled open", "an open whose context is over fails and leaves the device free", cancelledOpen)
 	cs.Add("use after close", "everything of a closed device says that it is closed", useAfterClose)
@@ -39,27 +56,6 @@ func allCoresReport(t *rig.T) {
 				t.Errorf("core %v: %v hasn't started", c, chip.Processor(p))
 			}
 		}
-	}
-}
-
-func coreInformation(t *rig.T) {
-	t = t.Queues(dispatch.Options{})
-	for c := range t.Chip.Workers() {
-		b := t.Peek(c, t.L1.CoreInfo, 8)
-		if rig.Word(b) != abi.CoreInfoMagic || int(b[4]) != c.X || int(b[5]) != c.Y {
-			t.Errorf("core %v has % x", c, b)
-		}
-	}
-}
-
-func openCloseOpen(t *rig.T) {
-	for i := range 3 {
-		t.Sub("round", func(t *rig.T) {
-			t = t.Full()
-			b := t.DRAMBuffer(64*t.Dev.DRAMBanks(), 64)
-			want := t.Fill(b, i)
-			t.Holds(b, want, "read back")
-		})
 	}
 }
 
@@ -126,14 +122,48 @@ func KMD() (cs rig.Table) {
 	cs.Add("reset register", "after opening, all processors of every worker are held in reset", resetRegisters)
 	cs.Add("DRAM bank ends", "every DRAM bank is memory of its own, to its last byte", bankEnds)
 	cs.Add("DRAM ports", "a bank's ports lead to the same memory", bankPorts)
-	cs.Add("read32 all ones", "a word of all ones on a live device is data, not a lost device", allOnes)
+	cs.Add("read32 all ones", "a word of all ones on a live device is data, not a lost device", func(t *rig.T) {
+		c := chip.Core{}
+		t.Poke(c, rig.Scratch, []byte{0xFF, 0xFF, 0xFF, 0xFF})
+		rig.Equal(t, t.Load32(t.Virtual(c), rig.Scratch), 0xFFFFFFFF, "word of all ones")
+	})
 	cs.Add("window moves", "stores go where the window was when they were made", windowMoves)
 	cs.Add("window misuse", "an access outside of its window is an error", windowMisuse)
 	cs.Add("window exhaustion", "closed windows can be opened again, and one more than there are is ErrBusy", windowExhaustion)
-	cs.Add("host memory out", "a tile writes pinned host memory at every offset class", hostMemoryOut)
-	cs.Add("host memory in", "a tile reads pinned host memory", hostMemoryIn)
-	cs.Add("host memory through a window", "the host sees its own pinned memory through the PCIe tile", hostMemoryLoop)
-	cs.Add("two pins", "two pieces of pinned memory have addresses of their own", twoPins)
+	cs.Add("host memory out", "a tile writes pinned host memory at every offset class", func(t *rig.T) {
+		h := t.Pin(1 << 20)
+		c := chip.Core{X: 2, Y: 2}
+		for i, at := range []int{0, 64, 4096 - 64, 4096, 65536, 1<<20 - 256} {
+			writeOut(t, c, h, at, rig.Pattern(i, 256))
+		}
+	})
+	cs.Add("host memory in", "a tile reads pinned host memory", func(t *rig.T) {
+		h := t.Pin(1 << 20)
+		c := chip.Core{X: 2, Y: 2}
+		for i, at := range []int{0, 64, 4096, 65536, 1<<20 - 1024} {
+			want := rig.Pattern(i+50, 1024)
+			copy(h.Bytes()[at:], want)
+			request(t, c, chip.CtrlRead, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), t.Virtual(c), rig.Scratch, 1024)
+			t.InL1(c, rig.Scratch, want, "L1 from host memory at %#x", at)
+		}
+	})
+	cs.Add("host memory through a window", "the host sees its own pinned memory through the PCIe tile", func(t *rig.T) {
+		h := t.Pin(1 << 16)
+		for i, at := range []uint64{0, 0x40, 0xFFFC} {
+			want := 0xC0FFEE00 + uint32(i)
+			h.Store32(at, want)
+			rig.Equal(t, t.Load32(t.Chip.PCIe(chip.NOC0), h.NOCAddr()+at), want, "offset %#x", at)
+		}
+	})
+	cs.Add("two pins", "two pieces of pinned memory have addresses of their own", func(t *rig.T) {
+		a, b := t.Pin(1<<16), t.Pin(1<<18)
+		if a.NOCAddr() == b.NOCAddr() {
+			t.Fatal("two pins with one address")
+		}
+		for i, h := range []*kmd.HostMemory{a, b, a} {
+			writeOut(t, chip.Core{X: 1, Y: 2}, h, 0x100, rig.Pattern(i+9, 64))
+		}
+	})
 	rig.Pairs(&cs, "access of %d bytes at the %s of L1", "an access of exactly one width changes exactly its bytes", exactWidth,
 		[]int{1, 2, 4, 8}, []string{"start", "middle", "end"})
 	rig.Each(&cs, "copy of %d bytes", "copies of any length at any alignment change exactly their bytes", copies,
@@ -228,12 +258,6 @@ func bankPorts(t *rig.T) {
 			}
 		}
 	}
-}
-
-func allOnes(t *rig.T) {
-	c := chip.Core{}
-	t.Poke(c, rig.Scratch, []byte{0xFF, 0xFF, 0xFF, 0xFF})
-	rig.Equal(t, t.Load32(t.Virtual(c), rig.Scratch), 0xFFFFFFFF, "word of all ones")
 }
 
 func window(t *rig.T, size uint64, caching kmd.Caching) *kmd.Window {
@@ -470,42 +494,4 @@ func writeOut(t *rig.T, c chip.Core, h *kmd.HostMemory, at int, data []byte) {
 	t.Poke(c, rig.Scratch, data)
 	request(t, c, chip.CtrlWrite, t.Virtual(c), rig.Scratch, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), len(data))
 	t.Same(data, h.Bytes()[at:at+len(data)], "host memory at %#x", at)
-}
-
-func hostMemoryOut(t *rig.T) {
-	h := t.Pin(1 << 20)
-	c := chip.Core{X: 2, Y: 2}
-	for i, at := range []int{0, 64, 4096 - 64, 4096, 65536, 1<<20 - 256} {
-		writeOut(t, c, h, at, rig.Pattern(i, 256))
-	}
-}
-
-func hostMemoryIn(t *rig.T) {
-	h := t.Pin(1 << 20)
-	c := chip.Core{X: 2, Y: 2}
-	for i, at := range []int{0, 64, 4096, 65536, 1<<20 - 1024} {
-		want := rig.Pattern(i+50, 1024)
-		copy(h.Bytes()[at:], want)
-		request(t, c, chip.CtrlRead, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), t.Virtual(c), rig.Scratch, 1024)
-		t.InL1(c, rig.Scratch, want, "L1 from host memory at %#x", at)
-	}
-}
-
-func hostMemoryLoop(t *rig.T) {
-	h := t.Pin(1 << 16)
-	for i, at := range []uint64{0, 0x40, 0xFFFC} {
-		want := 0xC0FFEE00 + uint32(i)
-		h.Store32(at, want)
-		rig.Equal(t, t.Load32(t.Chip.PCIe(chip.NOC0), h.NOCAddr()+at), want, "offset %#x", at)
-	}
-}
-
-func twoPins(t *rig.T) {
-	a, b := t.Pin(1<<16), t.Pin(1<<18)
-	if a.NOCAddr() == b.NOCAddr() {
-		t.Fatal("two pins with one address")
-	}
-	for i, h := range []*kmd.HostMemory{a, b, a} {
-		writeOut(t, chip.Core{X: 1, Y: 2}, h, 0x100, rig.Pattern(i+9, 64))
-	}
 }

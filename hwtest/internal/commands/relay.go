@@ -33,8 +33,23 @@ func relayCases() (cs rig.Table) {
 	rig.Pairs(&cs, "EXEC_BUF %[2]d commands in pages of %[1]d", "commands in DRAM run as those of the issue queue do",
 		func(t *rig.T, page, commands int) { ExecBuf(t, commands, bits.TrailingZeros(uint(page))) },
 		[]int{1 << 6, 1 << 7, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 15}, []int{1, 40, 1000})
-	cs.Add("RELAY_LINEAR_H", "on the chip with the PCIe link RELAY_LINEAR_H is RELAY_LINEAR", relayLinearH)
-	cs.Add("RELAY_LINEAR from the end of a DRAM bank", "the relay's source address has more than 32 bits where the tile has", relayHigh)
+	cs.Add("RELAY_LINEAR_H", "on the chip with the PCIe link RELAY_LINEAR_H is RELAY_LINEAR", func(t *rig.T) {
+		src, dst := t.Grid().Start, t.Grid().End
+		data := rig.Pattern(4, 10_000)
+		t.Poke(src, rig.Scratch, data)
+		relayedTo(t, dst, data, func(b *cq.Builder) {
+			b.RelayLinearH(cq.RelayLinearH{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint32(len(data))})
+		})
+	})
+	cs.Add("RELAY_LINEAR from the end of a DRAM bank", "the relay's source address has more than 32 bits where the tile has", func(t *rig.T) {
+		bank := t.Chip.DRAMBanks()[0]
+		data := rig.Pattern(5, 1024)
+		t.PokeDRAM(0, bank.Size-1024, data)
+		relayed(t, data, func(b *cq.Builder) {
+			b.Append(cq.RelayLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + bank.Size - 1024,
+				Length: uint64(len(data))})
+		})
+	})
 	cs.Add("ring buffer from its start", "a cached binary is relayed any number of times, in any pieces", ringbufferPieces)
 	cs.Add("ring buffer offsets", "the cache's offsets apply to relays and to the next binary", RingbufferOffsets)
 	cs.Add("ring buffer full", "the cache holds a whole mebibyte", ringbufferFull)
@@ -72,25 +87,6 @@ func relayedTo(t *rig.T, dst chip.Core, data []byte, relay func(*cq.Builder)) {
 	arrives(t, dst, data, "relayed", func(b *cq.Builder) {
 		t.WriteTileHeader(b, dst, rig.Scratch, len(data))
 		relay(b)
-	})
-}
-
-func relayLinearH(t *rig.T) {
-	src, dst := t.Grid().Start, t.Grid().End
-	data := rig.Pattern(4, 10_000)
-	t.Poke(src, rig.Scratch, data)
-	relayedTo(t, dst, data, func(b *cq.Builder) {
-		b.RelayLinearH(cq.RelayLinearH{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint32(len(data))})
-	})
-}
-
-func relayHigh(t *rig.T) {
-	bank := t.Chip.DRAMBanks()[0]
-	data := rig.Pattern(5, 1024)
-	t.PokeDRAM(0, bank.Size-1024, data)
-	relayed(t, data, func(b *cq.Builder) {
-		b.Append(cq.RelayLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + bank.Size - 1024,
-			Length: uint64(len(data))})
 	})
 }
 

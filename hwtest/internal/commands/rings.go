@@ -17,7 +17,9 @@ func Rings() (cs rig.Table) {
 		issueWraps, 1, 4096, 65536, 100_000, 126<<10)
 	rig.Each(&cs, "completion ring wraps with records of %d", "records wrap around the completion ring at any size",
 		completionWraps, 16, 4080, 4081, 50_000, 120_000)
-	cs.Add("prefetch queue three laps", "the prefetch queue wraps and never overtakes the prefetcher", prefetchLaps)
+	cs.Add("prefetch queue three laps", "the prefetch queue wraps and never overtakes the prefetcher", func(t *rig.T) {
+		batches(t.Queues(dispatch.Options{}), 3*rig.PrefetchEntries+100, 16, 16, 1000)
+	})
 	cs.Add("prefetch queue full", "a full prefetch queue makes the host wait, not overwrite", prefetchFull)
 	cs.Add("dispatch ring with commands of all sizes", "commands end and begin anywhere in the dispatcher's ring and its blocks", dispatchRingSizes)
 	cs.Add("reads ahead of the host", "a full completion ring makes the device wait until the host has read", completionFull)
@@ -97,10 +99,6 @@ func completionWraps(t *rig.T, n int) {
 	for i := range rounds {
 		received(t, rig.Pattern(i, n+i%5), "record %d", i)
 	}
-}
-
-func prefetchLaps(t *rig.T) {
-	batches(t.Queues(dispatch.Options{}), 3*rig.PrefetchEntries+100, 16, 16, 1000)
 }
 
 func prefetchFull(t *rig.T) {

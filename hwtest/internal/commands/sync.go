@@ -13,7 +13,12 @@ func syncCases() (cs rig.Table) {
 	cs.Add("STALL orders reads after writes", "what the prefetcher relays after a STALL is what was written before it", StallOrders)
 	cs.Add("WAIT clears the stream", "a cleared stream counts from 0", waitClears)
 	cs.Add("SINK and DEBUG", "commands for tests are skipped with their payload", sinkDebug)
-	cs.Add("SET_NUM_WORKER_SEMS", "the command is valid for both dispatchers", numWorkerSems)
+	cs.Add("SET_NUM_WORKER_SEMS", "the command is valid for both dispatchers", func(t *rig.T) {
+		t.Do(func(b *cq.Builder) {
+			b.Dispatch(cq.Master, cq.SetNumWorkerSems{Num: 1})
+			b.Dispatch(cq.Subordinate, cq.SetNumWorkerSems{Num: 1})
+		})
+	})
 	cs.Add("subordinate's ring laps", "the subordinate's ring wraps and sends every go signal once",
 		func(t *rig.T) { SubordinateLaps(t, t.Size(6, 2)) })
 	for _, s := range []struct {
@@ -150,13 +155,6 @@ func sinkDebug(t *rig.T) {
 	t.InL1(c, rig.Scratch, rig.Pattern(11, 16), "written after them")
 }
 
-func numWorkerSems(t *rig.T) {
-	t.Do(func(b *cq.Builder) {
-		b.Dispatch(cq.Master, cq.SetNumWorkerSems{Num: 1})
-		b.Dispatch(cq.Subordinate, cq.SetNumWorkerSems{Num: 1})
-	})
-}
-
 // GoSignal sends signals that make workers reset their launch pointers and answer.
 func GoSignal(t *rig.T, sub bool, slots []uint8) {
 	for _, slot := range slots {
@@ -263,7 +261,15 @@ func notifyMask(t *rig.T, mask uint16) {
 func ownCases() (cs rig.Table) {
 	rig.Each(&cs, "SEQUENCE of %d commands", "commands that share a page run in order, each with its bytes",
 		sequenceOf, 1, 2, 3, 20, 60)
-	cs.Add("SEQUENCE of a page", "a sequence may fill its page to the last byte", sequencePage)
+	cs.Add("SEQUENCE of a page", "a sequence may fill its page to the last byte", func(t *rig.T) {
+		w := newWriter(t, t.Grid().Start, 8192)
+		const head = cq.HeaderSize + 2*cq.LargeHeaderSize
+		t.Do(func(b *cq.Builder) {
+			b.Sequence(sequence(w.write(0, 1024), w.write(2048, page-head-1024)))
+			b.Sequence(sequence(w.write(6000, 16), w.write(7008, 100)))
+		})
+		w.check("written")
+	})
 	cs.Add("SEQUENCE laps", "sequences follow each other around the ring", sequenceLaps)
 	cs.Add("SEQUENCE of all kinds", "packed writes, offsets and waits do in a sequence what they do alone", sequenceKinds)
 	cs.Add("SEQUENCE with relayed data", "a sequence's last command may get its data by a relay", sequenceRelay)
@@ -271,7 +277,16 @@ func ownCases() (cs rig.Table) {
 	cs.Add("FORWARD_SUBORDINATE to the workers", "a forwarded go signal reaches every worker once, after earlier writes", forwardSubordinateWorkers)
 	cs.Add("FORWARD_SUBORDINATE laps", "more forwarded go signals than slots go out whole",
 		func(t *rig.T) { signalLaps(t, t.Size(40, 8), 50, forward) })
-	cs.Add("FORWARD_SUBORDINATE beside pages", "go signals of both kinds go out in the commands' order", forwardSubordinateBesidePages)
+	cs.Add("FORWARD_SUBORDINATE beside pages", "go signals of both kinds go out in the commands' order", func(t *rig.T) {
+		r := rand.New(rand.NewPCG(7, 7))
+		signalLaps(t, t.Size(30, 6), 30, func(b *cq.Builder, signal cq.SendGoSignal) {
+			if r.IntN(2) == 0 {
+				forward(b, signal)
+				return
+			}
+			b.SendGoSignal(dispatcher(b, true), signal)
+		})
+	})
 	return cs
 }
 
@@ -306,16 +321,6 @@ func sequenceOf(t *rig.T, n int) {
 		s.Commands = append(s.Commands, w.write(64*at+at%3*16, 1+at%37))
 	}
 	t.Do(func(b *cq.Builder) { b.Sequence(s) })
-	w.check("written")
-}
-
-func sequencePage(t *rig.T) {
-	w := newWriter(t, t.Grid().Start, 8192)
-	const head = cq.HeaderSize + 2*cq.LargeHeaderSize
-	t.Do(func(b *cq.Builder) {
-		b.Sequence(sequence(w.write(0, 1024), w.write(2048, page-head-1024)))
-		b.Sequence(sequence(w.write(6000, 16), w.write(7008, 100)))
-	})
 	w.check("written")
 }
 
@@ -453,15 +458,4 @@ func signalLaps(t *rig.T, laps, signals int, send func(*cq.Builder, cq.SendGoSig
 
 func forward(b *cq.Builder, signal cq.SendGoSignal) {
 	b.Dispatch(cq.Master, cq.ForwardSubordinate{Wait: true, Command: signal})
-}
-
-func forwardSubordinateBesidePages(t *rig.T) {
-	r := rand.New(rand.NewPCG(7, 7))
-	signalLaps(t, t.Size(30, 6), 30, func(b *cq.Builder, signal cq.SendGoSignal) {
-		if r.IntN(2) == 0 {
-			forward(b, signal)
-			return
-		}
-		b.SendGoSignal(dispatcher(b, true), signal)
-	})
 }

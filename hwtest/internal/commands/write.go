@@ -21,13 +21,48 @@ func Cases() (cs rig.Table) {
 		func(t *rig.T, kind string, n [3]int) { writePaged(t, kind == "DRAM", n[1], n[0], n[2]) }, []string{"DRAM", "L1"}, [][3]int{
 			{1, 64, 0}, {1, 64, 5}, {100, 64, 3}, {17, 1024, 6}, {3, page, 0}, {9, page - 64, 1}, {5, page + 64, 0}, {60, 2048, 2}, {1, 65536, 4}, {3, 40960, 7},
 		})
-	cs.Add("WRITE_LINEAR to the end of L1", "the last byte of L1 can be written and the first", writeLinearEnds)
-	cs.Add("WRITE_LINEAR to DRAM above 4 GiB", "a write's address has more than 32 bits where the tile has", writeLinearHigh)
-	cs.Add("WRITE_LINEAR_H", "on the chip with the PCIe link WRITE_LINEAR_H is WRITE_LINEAR", writeLinearH)
+	cs.Add("WRITE_LINEAR to the end of L1", "the last byte of L1 can be written and the first", func(t *rig.T) {
+		c := t.Grid().End
+		data := rig.Pattern(5, 64)
+		t.Do(func(b *cq.Builder) {
+			t.WriteTile(b, c, int(t.Params.L1Size)-64, data)
+			t.WriteTile(b, c, int(t.L1.Unreserved), data)
+		})
+		t.InL1(c, t.Params.L1Size-64, data, "last bytes of L1")
+		t.InL1(c, t.L1.Unreserved, data, "first free bytes of L1")
+	})
+	cs.Add("WRITE_LINEAR to DRAM above 4 GiB", "a write's address has more than 32 bits where the tile has", func(t *rig.T) {
+		bank := t.Chip.DRAMBanks()[0]
+		at := bank.Size - 4096
+		data := rig.Pattern(6, 256)
+		t.Do(func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + at, Data: data})
+		})
+		t.InDRAM(0, at, data, "near the end of bank 0")
+	})
+	cs.Add("WRITE_LINEAR_H", "on the chip with the PCIe link WRITE_LINEAR_H is WRITE_LINEAR", func(t *rig.T) {
+		c := t.Grid().Start
+		data := rig.Pattern(7, 1000)
+		t.Do(func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{H: true, NOC: t.NOCXY(c), Addr: rig.Scratch, Data: data})
+		})
+		t.InL1(c, rig.Scratch, data, "written")
+	})
 	cs.Add("SET_WRITE_OFFSET 0 to 4", "commands add the write offset that they name", writeOffsets)
 	cs.Add("SET_WRITE_OFFSET wraps", "an offset is added modulo the address space", writeOffsetPacked)
-	cs.Add("WRITE_LINEAR_H_HOST of every size class", "records of any length reach the host whole", writeHost)
-	cs.Add("WRITE_LINEAR_H_HOST and events interleaved", "records and events come in the order of their commands", writeHostEvents)
+	cs.Add("WRITE_LINEAR_H_HOST of every size class", "records of any length reach the host whole", func(t *rig.T) {
+		for _, n := range []int{4, 16, 100, page - 16, page - 15, page, 2*page - 16, 16384, 16385, 65536, 120 << 10} {
+			data := rig.Pattern(n, n)
+			received(t, data, "record of %d bytes", n)
+		}
+	})
+	cs.Add("WRITE_LINEAR_H_HOST and events interleaved", "records and events come in the order of their commands", func(t *rig.T) {
+		for i := range 40 {
+			data := rig.Pattern(i, 100*i+4)
+			received(t, data, "record %d", i)
+			t.Finish()
+		}
+	})
 	cs.Add("many small writes", "thousands of commands in one batch keep their order", manySmall)
 	return slices.Concat(cs, packedCases(), relayCases(), syncCases(), ownCases())
 }
@@ -125,36 +160,6 @@ func writePaged(t *rig.T, dram bool, size, pages, start int) {
 	t.InPages(dram, base, size, start, data)
 }
 
-func writeLinearEnds(t *rig.T) {
-	c := t.Grid().End
-	data := rig.Pattern(5, 64)
-	t.Do(func(b *cq.Builder) {
-		t.WriteTile(b, c, int(t.Params.L1Size)-64, data)
-		t.WriteTile(b, c, int(t.L1.Unreserved), data)
-	})
-	t.InL1(c, t.Params.L1Size-64, data, "last bytes of L1")
-	t.InL1(c, t.L1.Unreserved, data, "first free bytes of L1")
-}
-
-func writeLinearHigh(t *rig.T) {
-	bank := t.Chip.DRAMBanks()[0]
-	at := bank.Size - 4096
-	data := rig.Pattern(6, 256)
-	t.Do(func(b *cq.Builder) {
-		b.WriteLinear(cq.WriteLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + at, Data: data})
-	})
-	t.InDRAM(0, at, data, "near the end of bank 0")
-}
-
-func writeLinearH(t *rig.T) {
-	c := t.Grid().Start
-	data := rig.Pattern(7, 1000)
-	t.Do(func(b *cq.Builder) {
-		b.WriteLinear(cq.WriteLinear{H: true, NOC: t.NOCXY(c), Addr: rig.Scratch, Data: data})
-	})
-	t.InL1(c, rig.Scratch, data, "written")
-}
-
 func writeOffsets(t *rig.T) {
 	c := t.Grid().Start
 	t.Poke(c, rig.Scratch, make([]byte, 0x1000))
@@ -195,21 +200,6 @@ func received(t *rig.T, data []byte, what string, args ...any) {
 	got := make([]byte, len(data))
 	t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) { b.WriteHost(cq.WriteHost{Data: data}) }), got))
 	t.Same(data, got, what, args...)
-}
-
-func writeHost(t *rig.T) {
-	for _, n := range []int{4, 16, 100, page - 16, page - 15, page, 2*page - 16, 16384, 16385, 65536, 120 << 10} {
-		data := rig.Pattern(n, n)
-		received(t, data, "record of %d bytes", n)
-	}
-}
-
-func writeHostEvents(t *rig.T) {
-	for i := range 40 {
-		data := rig.Pattern(i, 100*i+4)
-		received(t, data, "record %d", i)
-		t.Finish()
-	}
 }
 
 func manySmall(t *rig.T) {

@@ -25,18 +25,43 @@ func Cases() rig.Table {
 	}
 	cs = append(cs, fileCases()...)
 	cs.Add("words anywhere", "a condition may read any word of a buffer in DRAM or L1", wordsAnywhere)
-	cs.Add("long bodies", "bodies longer than the prefetcher holds are read in each iteration", longBodies)
-	cs.Add("kernels without room", "bodies whose kernels can't all stay on the workers bring them again", kernelsWithoutRoom)
+	cs.Add("long bodies", "bodies longer than the prefetcher holds are read in each iteration", func(t *rig.T) {
+		var long []stmt
+		for i := range uint32(t.Size(700, 250)) {
+			long = append(long, mix(i%5))
+		}
+		replays(t, 2, mix(1), loop(3, long...), mix(2), loop(2, append(slices.Clone(long[:40]), loop(3, long[:100]...))...))
+	})
+	cs.Add("kernels without room", "bodies whose kernels can't all stay on the workers bring them again", func(t *rig.T) {
+		var large []stmt
+		for i := range uint32(6) {
+			large = append(large, stmt{op: opMix, n: i, size: 16000})
+		}
+		replays(t, 2, loop(3, append(slices.Clone(large), loop(2, large[0], large[1]), mix(9))...), mix(8))
+	})
 	cs.Add("number of iterations as a parameter", "replays have the numbers of iterations that were set before them", iterationsAsParameter)
 	cs.Add("arguments in loops as parameters", "arguments of runs inside of loops can be set", parametersInLoops)
 	cs.Add("calls have parameters of the callee", "a trace that is called has the parameters that were set last", calleeParameters)
 	cs.Add("callee released first", "a trace keeps what it calls", calleeReleased)
 	cs.Add("host writes between replays", "a condition finds what the host wrote before the replay", hostWrites)
 	cs.Add("runs between replays", "programs and replays with control flow take turns on a queue", runsBetween)
-	cs.Add("abort", "a replay ends between two iterations, and what comes after it runs", abortReplay)
-	cs.Add("abort of several replays", "all replays that were given before end, and none after", abortSeveral)
-	cs.Add("abort of a callee", "a replay ends inside of what it calls", abortCallee)
-	cs.Add("abort without loops", "replays without loops run to their end", abortStraight)
+	add := func(name, protects string, a abortedTrace) { cs.Add(name, protects, func(t *rig.T) { abort(t, a) }) }
+	add("abort", "a replay ends between two iterations, and what comes after it runs", abortedTrace{1, 2, 1,
+		do(count(1, 1), loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(2, 1)), do(mix(1), loop(3, mix(2)), count(1, 5))})
+	add("abort of several replays", "all replays that were given before end, and none after", abortedTrace{3, 1, 0,
+		do(loop(rig.ManyTimes, loop(2, count(0, 1)))), do(loop(40, mix(1)))})
+	add("abort of a callee", "a replay ends inside of what it calls", abortedTrace{1, 1, 1,
+		do(count(1, 1), loop(2, called(loop(rig.ManyTimes, count(0, 1)), count(2, 1)), count(2, 1))), do(mix(1))})
+	cs.Add("abort without loops", "replays without loops run to their end", func(t *rig.T) {
+		c := newControl(t)
+		ss := do(mix(1), mix(2), when(below(0, 1), do(mix(3))))
+		tr := c.captured(ss)
+		for range 2 {
+			c.replay(tr, ss)
+		}
+		t.Ended(0)
+		c.check("after an abort that ends nothing")
+	})
 	cs.Add("released memory", "traces with control flow hold what they use and give it back", controlMemory)
 	cs.Add("limit", "an endless loop stops at its limit, with a report", loopLimit).Needs = rig.NeedSimulator
 	cs.Add("recover in the middle", "a device recovers from a hang inside of a loop, and the trace runs again", recoverInLoop).Needs = rig.NeedSimulator
@@ -44,8 +69,19 @@ func Cases() rig.Table {
 	cs.Add("timeline of an aborted replay", "a timeline ends where a replay was aborted", abortedTimeline)
 	cs.Add("condition and writers on two queues", "a condition finds what another queue's programs wrote before an event", conditionAcrossQueues).Level = rig.LevelOwn
 	cs.Add("words that the next iteration reads", "an iteration finds what the programs of the one before wrote", carriedWords)
-	cs.Add("stock wire format", "control flow works without shared pages", stockControl).Level = rig.LevelOwn
-	cs.Add("replays allocate nothing", "a replay with control flow allocates nothing", controlAllocates).Alone = true
+	cs.Add("stock wire format", "control flow works without shared pages", func(t *rig.T) {
+		t = t.Full(reprise.WithStockWireFormat())
+		replays(t, 2, mix(1), loop(3, mix(2), while(below(0, 3), count(0, 1)), when(below(0, 4), do(mix(4)), do(mix(5)))),
+			called(loop(2, mix(6))))
+	}).Level = rig.LevelOwn
+	cs.Add("replays allocate nothing", "a replay with control flow allocates nothing", func(t *rig.T) {
+		c := newControl(t)
+		tr := c.captured(do(loop(2, mix(1), called(mix(2)))))
+		t.Replay(tr)
+		t.Wait()
+		t.AllocatesNothing("a replay", func() { t.Replay(tr) })
+		t.Wait()
+	}).Alone = true
 	return slices.Concat(cs, spanCases(), meshCases())
 }
 
@@ -506,22 +542,6 @@ func wordsAnywhere(t *rig.T) {
 	}
 }
 
-func longBodies(t *rig.T) {
-	var long []stmt
-	for i := range uint32(t.Size(700, 250)) {
-		long = append(long, mix(i%5))
-	}
-	replays(t, 2, mix(1), loop(3, long...), mix(2), loop(2, append(slices.Clone(long[:40]), loop(3, long[:100]...))...))
-}
-
-func kernelsWithoutRoom(t *rig.T) {
-	var large []stmt
-	for i := range uint32(6) {
-		large = append(large, stmt{op: opMix, n: i, size: 16000})
-	}
-	replays(t, 2, loop(3, append(slices.Clone(large), loop(2, large[0], large[1]), mix(9))...), mix(8))
-}
-
 func iterationsAsParameter(t *rig.T) {
 	c := newControl(t)
 	c.load(do(mix(1), mix(2)))
@@ -636,57 +656,28 @@ func (c *control) aborted(each uint32) {
 	}
 }
 
-func abortReplay(t *rig.T) {
+// aborted is a trace that doesn't end by itself.
+type abortedTrace struct {
+	replays        int // at once
+	each           uint32
+	begun          uint32 // what counter 1 has more after a replay
+	endless, after []stmt // after runs once the replays were aborted
+}
+
+func abort(t *rig.T, a abortedTrace) {
 	c := newControl(t)
-	endless := c.captured(do(count(1, 1), loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(2, 1)))
-	ss := do(mix(1), loop(3, mix(2)), count(1, 5))
-	after := c.captured(ss)
-	for i := range uint32(3) {
-		t.Replay(endless)
-		t.Ended(1)
-		c.replay(after, ss)
-		c.values[1]++
-		c.aborted(2)
+	endless, after := c.captured(a.endless), c.captured(a.after)
+	for i := range 3 {
+		for range a.replays {
+			t.Replay(endless)
+		}
+		t.Ended(a.replays)
+		c.replay(after, a.after)
+		c.values[1] += a.begun
+		c.aborted(a.each)
 		c.check("abort %d", i)
 	}
 	t.Ended(0)
-}
-
-func abortSeveral(t *rig.T) {
-	c := newControl(t)
-	endless := c.captured(do(loop(rig.ManyTimes, loop(2, count(0, 1)))))
-	ss := do(loop(40, mix(1)))
-	after := c.captured(ss)
-	for range 3 {
-		t.Replay(endless)
-	}
-	t.Ended(3)
-	c.replay(after, ss)
-	c.aborted(1)
-	c.check("after the abort")
-}
-
-func abortCallee(t *rig.T) {
-	c := newControl(t)
-	endless := c.captured(do(count(1, 1), loop(2, called(loop(rig.ManyTimes, count(0, 1)), count(2, 1)), count(2, 1))))
-	for range 2 {
-		t.Replay(endless)
-		t.Ended(1)
-		c.values[1]++
-		c.aborted(1)
-	}
-	c.check("after the aborts")
-}
-
-func abortStraight(t *rig.T) {
-	c := newControl(t)
-	ss := do(mix(1), mix(2), when(below(0, 1), do(mix(3))))
-	tr := c.captured(ss)
-	for range 2 {
-		c.replay(tr, ss)
-	}
-	t.Ended(0)
-	c.check("after an abort that ends nothing")
 }
 
 func controlMemory(t *rig.T) {
@@ -754,19 +745,4 @@ func recoverInLoop(t *rig.T) {
 	t.Replay(tr)
 	c.run(do(loop(3, one, while(below(0, 1), more))))
 	c.check("after the recovery")
-}
-
-func stockControl(t *rig.T) {
-	t = t.Full(reprise.WithStockWireFormat())
-	replays(t, 2, mix(1), loop(3, mix(2), while(below(0, 3), count(0, 1)), when(below(0, 4), do(mix(4)), do(mix(5)))),
-		called(loop(2, mix(6))))
-}
-
-func controlAllocates(t *rig.T) {
-	c := newControl(t)
-	tr := c.captured(do(loop(2, mix(1), called(mix(2)))))
-	t.Replay(tr)
-	t.Wait()
-	t.AllocatesNothing("a replay", func() { t.Replay(tr) })
-	t.Wait()
 }

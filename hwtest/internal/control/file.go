@@ -40,7 +40,12 @@ func fileCases() (cs rig.Table) {
 			func(t *rig.T) { steppedControl(t, f.ss) })
 	}
 	cs.Add("saved and loaded: number of iterations", "a file has the number of iterations that was set, and it can be set again", savedIterations)
-	cs.Add("stepped through: random control flow", "any nest of control flow is stepped through as it is replayed", steppedRandomControl)
+	cs.Add("stepped through: random control flow", "any nest of control flow is stepped through as it is replayed", func(t *rig.T) {
+		rng := rand.New(rand.NewPCG(19, 4))
+		for range t.Size(3, 1) {
+			steppedControl(t, randomBounded(t, rng))
+		}
+	})
 	cs.Add("bisect in a loop", "bisecting finds the iteration in which a program goes wrong", bisectControl)
 	return cs
 }
@@ -146,13 +151,6 @@ func steppedControl(t *rig.T, ss []stmt) {
 	c.reset(0)
 	t.OK(tr.Debug().Check(t.Ctx))
 	c.check("after a check")
-}
-
-func steppedRandomControl(t *rig.T) {
-	rng := rand.New(rand.NewPCG(19, 4))
-	for range t.Size(3, 1) {
-		steppedControl(t, randomBounded(t, rng))
-	}
 }
 
 func bisectControl(t *rig.T) {

@@ -32,6 +32,8 @@ func meshCases() rig.Table {
 	return cs.At(rig.LevelMesh)
 }
 
+var running = machines.Running
+
 func decides(t *machines.T, b *mesh.Buffer, first func(i uint32) uint32) {
 	for _, c := range t.Mesh.Chips() {
 		t.Put(c, b, first(t.Ordinal(c)))
@@ -67,8 +69,8 @@ func meshIterationsParam(t *machines.T) {
 	_, ran := counts(t)
 	one := adds(t, ran, 1, 1)
 	own := func(i uint32) string { return fmt.Sprint("chip ", i) }
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
-		err := r.Loop(2, machines.Running(r, one))
+	tr := t.Trace(func(r *mesh.Recorder) error {
+		err := r.Loop(2, running(r, one))
 		for _, c := range t.Mesh.Chips() {
 			on := r.On(c)
 			on.Param("all")
@@ -97,12 +99,12 @@ func meshBranches(t *machines.T) {
 	n, ran := counts(t)
 	one, ten, thousand := adds(t, ran, 0, 1), adds(t, ran, 1, 10), adds(t, ran, 2, 1000)
 	step := adds(t, n, 3, 1)
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
+	tr := t.Trace(func(r *mesh.Recorder) error {
 		return errors.Join(
-			r.Switch(n, 0, machines.Running(r, ten), func() error { return r.Loop(3, machines.Running(r, ten, one)) }, func() error {
-				return r.If(word(n, 4, cq.Equal, 3), machines.Running(r, thousand), nil)
+			r.Switch(n, 0, running(r, ten), func() error { return r.Loop(3, running(r, ten, one)) }, func() error {
+				return r.If(word(n, 4, cq.Equal, 3), running(r, thousand), nil)
 			}),
-			r.If(word(n, 0, cq.AnySet, 1), machines.Running(r, one), machines.Running(r, thousand, one)),
+			r.If(word(n, 0, cq.AnySet, 1), running(r, one), running(r, thousand, one)),
 			r.Run(step),
 		)
 	})
@@ -135,11 +137,11 @@ func meshOneDecision(t *machines.T) {
 	chips := uint32(t.Mesh.Size())
 	each := chips * (chips + 1) / 2
 	enough := 5*each + 1
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
+	tr := t.Trace(func(r *mesh.Recorder) error {
 		return r.While(word(b, 0, cq.Less, enough), 20, func() error {
 			return errors.Join(
-				machines.Running(r, grow, move, sum, one)(),
-				r.If(word(b, 0, cq.Greater, 3*each), machines.Running(r, one), nil),
+				running(r, grow, move, sum, one)(),
+				r.If(word(b, 0, cq.Greater, 3*each), running(r, one), nil),
 			)
 		})
 	})
@@ -150,7 +152,7 @@ func meshOneDecision(t *machines.T) {
 		const turns = 6
 		t.Are("own part", own, func(i uint32) uint32 { return turns * (i + 1) })
 		t.AllCount("iterations", ran, turns+3)
-		t.All("sum", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return turns*each + chips*i }))
+		t.AllWords("sum", b, func(i uint32) uint32 { return turns*each + chips*i })
 	}
 }
 
@@ -160,12 +162,12 @@ func meshLoopedCollectives(t *machines.T) {
 	sum := t.AllSum(b)
 	from := t.Prepared(t.Links.Broadcast(t.Ctx, b, t.Links.Line()[0]))
 	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
+	tr := t.Trace(func(r *mesh.Recorder) error {
 		return r.Loop(3, func() error {
 			return errors.Join(
 				r.Run(from),
-				r.While(word(n, 0, cq.Less, 6), 20, machines.Running(r, one, ten)),
-				r.Loop(2, machines.Running(r, sum, t.Links.Barrier())),
+				r.While(word(n, 0, cq.Less, 6), 20, running(r, one, ten)),
+				r.Loop(2, running(r, sum, t.Links.Barrier())),
 			)
 		})
 	})
@@ -181,7 +183,7 @@ func meshLoopedCollectives(t *machines.T) {
 		for range 6 {
 			times *= uint32(t.Mesh.Size())
 		}
-		t.All("sum", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return times * (first + i) }))
+		t.AllWords("sum", b, func(i uint32) uint32 { return times * (first + i) })
 	}
 }
 
@@ -192,7 +194,7 @@ func meshRandomControl(t *machines.T) {
 		u := t.OnChip(c)
 		s.add(u, randomBounded(u, rng))
 	}
-	s.trace = t.Trace("control", func(r *mesh.Recorder) error {
+	s.trace = t.Trace(func(r *mesh.Recorder) error {
 		for i, c := range t.Mesh.Chips() {
 			s.record(i, r.On(c))
 		}
@@ -208,7 +210,7 @@ func meshComputedArgs(t *machines.T) {
 	n, ran := counts(t)
 	one, given := adds(t, n, 0, 1), adds(t, ran, 1, 0)
 	const off = 64 + 8
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
+	tr := t.Trace(func(r *mesh.Recorder) error {
 		return r.While(word(n, 0, cq.Less, 9), 20, func() error {
 			err := r.Run(one)
 			for _, c := range t.Mesh.Chips() {
@@ -233,10 +235,10 @@ func meshComputedArgs(t *machines.T) {
 
 func meshCalls(t *machines.T) {
 	n, ran, one, ten := counters(t)
-	called := t.Trace("calls", func(r *mesh.Recorder) error {
-		return errors.Join(r.While(word(n, 0, cq.Less, 7), 20, machines.Running(r, one, ten)), r.Run(ten))
+	called := t.Trace(func(r *mesh.Recorder) error {
+		return errors.Join(r.While(word(n, 0, cq.Less, 7), 20, running(r, one, ten)), r.Run(ten))
 	})
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
+	tr := t.Trace(func(r *mesh.Recorder) error {
 		return errors.Join(r.Run(ten), r.Loop(3, func() error { return r.Call(called) }))
 	})
 	first := t.Mesh.Chips()[0]
@@ -258,11 +260,11 @@ func meshCalls(t *machines.T) {
 
 func meshSavedControl(t *machines.T) {
 	n, ran, one, ten := counters(t)
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
+	tr := t.Trace(func(r *mesh.Recorder) error {
 		return errors.Join(
-			r.While(word(n, 0, cq.Less, 7), 20, machines.Running(r, one, ten)),
+			r.While(word(n, 0, cq.Less, 7), 20, running(r, one, ten)),
 			r.Switch(n, 4, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing,
-				func() error { return r.Loop(2, machines.Running(r, ten)) }),
+				func() error { return r.Loop(2, running(r, ten)) }),
 		)
 	})
 	from := func(i uint32) uint32 { return 2 * i % 7 }
@@ -301,10 +303,10 @@ func nothing() error { return nil }
 
 func meshAbort(t *machines.T) {
 	n, ran, one, ten := counters(t)
-	endless := t.Trace("control", func(r *mesh.Recorder) error {
-		return errors.Join(r.Loop(rig.ManyTimes, machines.Running(r, one, one)), r.Run(one))
+	endless := t.Trace(func(r *mesh.Recorder) error {
+		return errors.Join(r.Loop(rig.ManyTimes, running(r, one, one)), r.Run(one))
 	})
-	after := t.Trace("control", func(r *mesh.Recorder) error { return r.Loop(4, machines.Running(r, ten)) })
+	after := t.Trace(func(r *mesh.Recorder) error { return r.Loop(4, running(r, ten)) })
 	zero(t, n, ran)
 	for round := range uint32(2) {
 		t.Replay(endless)
@@ -325,17 +327,17 @@ func meshAbort(t *machines.T) {
 func meshLimit(t *machines.T) {
 	m := t.GivesUp(2*time.Second, 10*time.Second)
 	n, ran, one, ten := counters(t)
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
-		return r.While(word(n, 0, cq.Less, 8), 8, machines.Running(r, one, ten))
+	tr := t.Trace(func(r *mesh.Recorder) error {
+		return r.While(word(n, 0, cq.Less, 8), 8, running(r, one, ten))
 	})
 	stuck := m.Chips()[m.Size()-1]
-	stop := t.Trace("control", func(r *mesh.Recorder) error {
+	stop := t.Trace(func(r *mesh.Recorder) error {
 		return r.While(func(c *mesh.Chip) reprise.Cond {
 			if c == stuck {
 				return reprise.Cond{Buffer: n.On(c), Is: cq.GreaterEqual, Value: 0}
 			}
 			return reprise.Cond{Buffer: n.On(c), Is: cq.Less, Value: 3}
-		}, 5, machines.Running(r, one, ten))
+		}, 5, running(r, one, ten))
 	})
 	zero(t, n, ran)
 	t.Replay(stop)
@@ -353,8 +355,18 @@ func meshLimit(t *machines.T) {
 }
 
 func spanCases() (cs rig.Table) {
-	cs.Add("trace over two queues", "parts of a trace on two queues have each their own number of iterations", controlSpan)
-	cs.Add("trace over two queues: random control flow", "each queue of a trace runs what its part says, whatever the other one does", randomControlSpan)
+	cs.Add("trace over two queues", "parts of a trace on two queues have each their own number of iterations", func(t *rig.T) {
+		s := unlike(t)
+		for _, n := range []int{1, 4, t.Size(20, 3)} {
+			s.replays(n)
+		}
+	})
+	cs.Add("trace over two queues: random control flow", "each queue of a trace runs what its part says, whatever the other one does", func(t *rig.T) {
+		rng := rand.New(rand.NewPCG(19, 2))
+		for range t.Size(6, 2) {
+			spanning(t, randomBounded(t, rng), randomBounded(t, rng)).replays(2)
+		}
+	})
 	cs.Add("trace over two queues: saved and loaded", "a file of a trace over two queues has the control flow of both", savedControlSpan)
 	cs.Add("trace over two queues: iterations as a parameter", "a parameter may be the number of iterations on both queues", spanParam)
 	cs.Add("trace over two queues: one part aborted", "an abort ends the part of one queue, and the other's goes on", abortSpan)
@@ -413,20 +425,6 @@ func unlike(t *rig.T) *spanned {
 		{mix(1), loop(7, mix(2), loop(2, mix(3))), while(below(0, 9), count(0, 2), mixGiven(givenBoth, 0)), called(loop(2, mix(4)))},
 		{loop(2, mix(5)), while(below(0, 30), count(0, 1), when(below(0, 20), do(mix(6)), do(mixGiven(givenNumber, 0)))), choose(1, nil, do(mix(7)), do(mix(8))), count(1, 1)},
 	}...)
-}
-
-func controlSpan(t *rig.T) {
-	s := unlike(t)
-	for _, n := range []int{1, 4, t.Size(20, 3)} {
-		s.replays(n)
-	}
-}
-
-func randomControlSpan(t *rig.T) {
-	rng := rand.New(rand.NewPCG(19, 2))
-	for range t.Size(6, 2) {
-		spanning(t, randomBounded(t, rng), randomBounded(t, rng)).replays(2)
-	}
 }
 
 func savedControlSpan(t *rig.T) {

@@ -26,8 +26,22 @@ func Cases() (cs rig.Table) {
 		rig.Each(&cs, "DPRINT of %v", "a stream of C++ prints as the macro of C does", dprints, p)
 	}
 	cs.Add("prints of many cores", "no line is missing, and each core's are in order", printsEverywhere)
-	cs.Add("more lines than a ring holds", "a kernel with a full ring waits for the host, and no line is lost", printsMany)
-	cs.Add("prints without a reader", "a kernel never waits for an absent host, and the newest lines are left", printsUnheard)
+	cs.Add("more lines than a ring holds", "a kernel with a full ring waits for the host, and no line is lost", func(t *rig.T) {
+		l := listen(t)
+		n := uint32(t.Size(400, 150))
+		l.hear(lines(t, n, t.Grid().Start.Range(), chip.BRISC))
+		sameLines(t, "prints", wantLines(n), l.got)
+	})
+	cs.Add("prints without a reader", "a kernel never waits for an absent host, and the newest lines are left", func(t *rig.T) {
+		t.OK(listen(t).Close()) // takes what others left
+		const n = 200
+		t.RunProgram(lines(t, n, t.Grid().Start.Range(), chip.TRISC1))
+		l := listen(t)
+		t.OK(l.Drain())
+		if len(l.got) < 10 || l.got[0].Lost == 0 || int(l.got[0].Lost)+len(l.got)-1 != n+1 || l.got[len(l.got)-1].Text != wantLines(n)[n] {
+			t.Fatalf("%d records of %d lines: %v", len(l.got), n+1, l.got)
+		}
+	})
 	cs.Add("host gone", "a kernel waits only so long for a host that stopped reading", printsDeserted)
 	cs.Add("prints in a trace", "each replay prints, also of a trace that was loaded from its file", printsInTrace)
 	cs.AddHang("prints before a hang", "the report of a hang has what was printed, and Recover loses no line", printsInHang)
@@ -40,7 +54,16 @@ func Cases() (cs rig.Table) {
 		debugInterface, chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2).At(rig.LevelKMD)
 	rig.Each(&cs, "stack of a stuck %v", "the report of a hang has each stuck processor's function", stuckStack, rig.Processors()...).Hang()
 	cs.Add("debug interface of a core in reset", "a processor in reset is refused as such, and a report says it", debugInReset).Level = rig.LevelKMD
-	cs.Add("no debug interface of NCRISC", "NCRISC is refused, and its pc is known without a pause", debugNCRISC).Level = rig.LevelKMD
+	cs.Add("no debug interface of NCRISC", "NCRISC is refused, and its pc is known without a pause", func(t *rig.T) {
+		tile := tile(t)
+		c, err := tile.Core(chip.NCRISC)
+		t.OK(err)
+		t.Fails("pause", c.Pause(t.Ctx), core.ErrUnsupported)
+		at := counting(t, tile, chip.NCRISC)
+		if pc, err := c.Sample(); pc < at || pc > at+32 || err != nil {
+			t.Errorf("pc is %#x, %v: want one from %#x on", pc, err, at)
+		}
+	}).Level = rig.LevelKMD
 	cs.AddHang("stacks of many cores", "a report of a hang on all cores has the stacks of some, and says so", stuckEverywhere)
 	return cs
 }
@@ -157,24 +180,6 @@ func printsEverywhere(t *rig.T) {
 		for _, p := range rig.Processors() {
 			sameLines(t, fmt.Sprintf("%v %v", c, p), wantLines(20), by[printer{c, p}])
 		}
-	}
-}
-
-func printsMany(t *rig.T) {
-	l := listen(t)
-	n := uint32(t.Size(400, 150))
-	l.hear(lines(t, n, t.Grid().Start.Range(), chip.BRISC))
-	sameLines(t, "prints", wantLines(n), l.got)
-}
-
-func printsUnheard(t *rig.T) {
-	t.OK(listen(t).Close()) // takes what others left
-	const n = 200
-	t.RunProgram(lines(t, n, t.Grid().Start.Range(), chip.TRISC1))
-	l := listen(t)
-	t.OK(l.Drain())
-	if len(l.got) < 10 || l.got[0].Lost == 0 || int(l.got[0].Lost)+len(l.got)-1 != n+1 || l.got[len(l.got)-1].Text != wantLines(n)[n] {
-		t.Fatalf("%d records of %d lines: %v", len(l.got), n+1, l.got)
 	}
 }
 
@@ -462,17 +467,6 @@ func debugInReset(t *rig.T) {
 		if s.Note != "in reset" || s.Registers != nil || s.Err != nil {
 			t.Errorf("%v: %+v", s.Processor, s)
 		}
-	}
-}
-
-func debugNCRISC(t *rig.T) {
-	tile := tile(t)
-	c, err := tile.Core(chip.NCRISC)
-	t.OK(err)
-	t.Fails("pause", c.Pause(t.Ctx), core.ErrUnsupported)
-	at := counting(t, tile, chip.NCRISC)
-	if pc, err := c.Sample(); pc < at || pc > at+32 || err != nil {
-		t.Errorf("pc is %#x, %v: want one from %#x on", pc, err, at)
 	}
 }
 

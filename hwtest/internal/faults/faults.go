@@ -39,8 +39,25 @@ func Cases() (cs rig.Table) {
 	cs.Add("cancelled while waiting", "a wait ends with its context and the queue stays usable", cancelledWait)
 	cs.Add("cancelled before sending", "a wait for room in a full queue ends with its context", cancelledSend)
 	cs.Add("close with work in flight", "closing a device whose queue is full of work ends, and the next open works", closeBusy)
-	cs.AddHang("close while a kernel hangs", "closing a hanging device ends, and the next open works", closeHung)
-	cs.AddHang("close until a deadline", "Close cuts off work when its context ends, says so, and the next open works", closeInTime)
+	cs.AddHang("close while a kernel hangs", "closing a hanging device ends, and the next open works", func(t *rig.T) {
+		u := t.Opened(t.Patience()) // nothing waits for the kernel
+		u.Start(u.Load(u.Spin(u.PerWorker(16), chip.TRISC0, u.Grid().End.Range())))
+		// No program waits for the worker next.
+		if err := u.Dev.Close(t.Context()); err != nil {
+			t.Logf("close: %v", err)
+		}
+		t.WorksAgain()
+	})
+	cs.AddHang("close until a deadline", "Close cuts off work when its context ends, says so, and the next open works", func(t *rig.T) {
+		u := t.Opened(t.Patience())
+		x := u.Load(u.Spin(u.PerWorker(16), chip.BRISC, u.Grid().Start.Range()))
+		u.Start(x)
+		u.Start(x) // it waits for the worker, and so do the queue's kernels
+		ctx, cancel := context.WithTimeout(u.Ctx, 10*time.Millisecond)
+		defer cancel()
+		t.Fails("close", u.Dev.Close(ctx), context.DeadlineExceeded)
+		t.WorksAgain()
+	})
 	cs.Add("process is killed", "a process that is killed amid replays leaves nothing behind", killedProcess)
 	cs.Add("foreign things", "buffers and programs of one device aren't used with another", foreignThings)
 	cs.AddHang("dispatcher is stopped", "a dispatcher that is held in reset is a *HangError that says so", stoppedDispatcher)
@@ -253,27 +270,6 @@ func closeBusy(t *rig.T) {
 			rig.Equal(t, drv.Node(0).OpenFiles(), 0, "files of the driver that are still open")
 		}
 	}
-	t.WorksAgain()
-}
-
-func closeHung(t *rig.T) {
-	u := t.Opened(t.Patience()) // nothing waits for the kernel
-	u.Start(u.Load(u.Spin(u.PerWorker(16), chip.TRISC0, u.Grid().End.Range())))
-	// No program waits for the worker next.
-	if err := u.Dev.Close(t.Context()); err != nil {
-		t.Logf("close: %v", err)
-	}
-	t.WorksAgain()
-}
-
-func closeInTime(t *rig.T) {
-	u := t.Opened(t.Patience())
-	x := u.Load(u.Spin(u.PerWorker(16), chip.BRISC, u.Grid().Start.Range()))
-	u.Start(x)
-	u.Start(x) // it waits for the worker, and so do the queue's kernels
-	ctx, cancel := context.WithTimeout(u.Ctx, 10*time.Millisecond)
-	defer cancel()
-	t.Fails("close", u.Dev.Close(ctx), context.DeadlineExceeded)
 	t.WorksAgain()
 }
 

@@ -84,15 +84,6 @@ func (t *T) ofPages(n, page int) *mesh.Buffer {
 	return b
 }
 
-func meshBroadcast(t *T) {
-	b := t.Linked()
-	for i, root := range t.Links.Line() {
-		t.Put(root, b, uint32(7000+i))
-		t.carryOut(t.Links.Broadcast(t.Ctx, b, root))
-		t.AllCount("broadcast", b, uint32(7000+i))
-	}
-}
-
 func allPairs(t *T) {
 	b := t.Linked()
 	line := t.Links.Line()
@@ -124,15 +115,6 @@ func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Same(want[64*first:64*(first+count)], got, "%s: slice of chip %v", what, c.Coord)
 }
 
-func pageSizes(t *T) {
-	t.Linked()
-	for _, page := range []int{4, 12, 16, 100, 1024, 4096} {
-		b := t.ofPages(2, page)
-		t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
-		t.All(fmt.Sprintf("sum of pages of %d B", page), b, t.sums(b.Size()))
-	}
-}
-
 func meshUneven(t *T) {
 	t.Linked()
 	for _, pages := range []int{1, 3, 2*t.Mesh.Size() + 1} {
@@ -145,40 +127,23 @@ func meshUneven(t *T) {
 	}
 }
 
-func meshRow(t *T) {
-	b := t.Linked()
-	x := t.AllReduce(b, mesh.MaxInt32)
-	for range 5 {
-		t.Start(x)
-		t.Start(t.Links.Barrier())
-	}
-	t.Wait()
-	t.AllCount("maximum", b, 1000*uint32(t.Mesh.Size()))
-}
-
-func scatterGather(t *T) {
-	b := t.Linked()
-	scatter, gather := t.halves(b)
-	t.Replay(t.recorded(scatter, gather))
-	t.Wait()
-	t.All("sum", b, t.sums(b.Size()))
-}
-
 // floats checks an all_reduce in pages that no count of chips divides, so that the order is the
 // line's.
-func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func(a, b uint32) uint32) {
-	t.Linked()
-	b := t.ofPages(1, 256)
-	want := rig.MakeWords(b.Size(), func(w int) uint32 {
-		v := value(0, w)
-		for i := 1; i < t.Mesh.Size(); i++ {
-			v = sum(v, value(i, w))
-		}
-		return v
-	})
-	t.putWords(b, value)
-	t.carryOut(t.Links.AllReduce(t.Ctx, b, how))
-	t.All("sum", b, want)
+func floats(how mesh.Combine, value func(chip, word int) uint32, sum func(a, b uint32) uint32) func(*T) {
+	return func(t *T) {
+		t.Linked()
+		b := t.ofPages(1, 256)
+		want := rig.MakeWords(b.Size(), func(w int) uint32 {
+			v := value(0, w)
+			for i := 1; i < t.Mesh.Size(); i++ {
+				v = sum(v, value(i, w))
+			}
+			return v
+		})
+		t.putWords(b, value)
+		t.carryOut(t.Links.AllReduce(t.Ctx, b, how))
+		t.All("sum", b, want)
+	}
 }
 
 func (t *T) putWords(b *mesh.Buffer, value func(chip, word int) uint32) {
@@ -192,21 +157,18 @@ func anyFloat(chip, word int) float32 {
 	return float32(x * math.Pow(2, float64((word+3*chip)%40-20)))
 }
 
-func floatSum(t *T) {
-	t.floats(mesh.SumFloat32, func(c, w int) uint32 { return math.Float32bits(anyFloat(c, w)) }, func(a, b uint32) uint32 {
-		return math.Float32bits(math.Float32frombits(a) + math.Float32frombits(b))
-	})
-}
+// bits and float turn float32 into words and back.
+var bits, float = math.Float32bits, math.Float32frombits
 
-func bFloatSum(t *T) {
+// bFloats checks an all_reduce of words that are two bfloat16 each.
+func bFloats(how mesh.Combine, of func(a, b float32) float32) func(*T) {
 	narrow := func(f float32) uint32 {
-		v := math.Float32bits(f)
+		v := bits(f)
 		return (v + 0x7FFF + v>>16&1) >> 16
 	}
-	half := func(a, b uint32) uint32 { return narrow(math.Float32frombits(a) + math.Float32frombits(b)) }
-	t.floats(mesh.SumBFloat16, func(c, w int) uint32 { return narrow(anyFloat(c, 2*w)) | narrow(anyFloat(c, 2*w+1))<<16 },
+	return floats(how, func(c, w int) uint32 { return narrow(anyFloat(c, 2*w)) | narrow(anyFloat(c, 2*w+1))<<16 },
 		func(a, b uint32) uint32 {
-			return half(a<<16, b<<16) | half(a&0xFFFF0000, b&0xFFFF0000)<<16
+			return narrow(of(float(a<<16), float(b<<16))) | narrow(of(float(a&^0xFFFF), float(b&^0xFFFF)))<<16
 		})
 }
 
@@ -219,52 +181,27 @@ func meshLayer(t *T) {
 	for round := range uint32(3) {
 		t.count(in, round)
 		t.Replay(tr)
-		t.All("layer", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return chips*(round+i) + chips*(chips-1)/2 }))
+		t.AllWords("layer", b, func(i uint32) uint32 { return chips*(round+i) + chips*(chips-1)/2 })
 	}
 }
 
-func meshAnew(t *T) {
-	for range 3 {
-		b := t.Linked()
-		t.addsUp(b)
-		t.Release(t.Links)
-	}
-}
-
-func floatMax(t *T) {
+// maximum has words of NaNs, infinities and zeros of both signs.
+func maximum() func(*T) {
 	const nan = 0x7FC00000
 	odd := []uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 1, 0x7F800001}
 	value := func(c, w int) uint32 {
 		if w < 36 {
 			return odd[[]int{w % 6, w / 6}[c%2]]
 		}
-		return math.Float32bits(anyFloat(c, w))
+		return bits(anyFloat(c, w))
 	}
-	t.floats(mesh.MaxFloat32, value, func(a, b uint32) uint32 {
-		x, y := math.Float32frombits(a), math.Float32frombits(b)
+	return floats(mesh.MaxFloat32, value, func(a, b uint32) uint32 {
+		x, y := float(a), float(b)
 		if x != x || y != y {
 			return nan
 		}
-		return math.Float32bits(float32(math.Max(float64(x), float64(y))))
+		return bits(max(x, y))
 	})
-}
-
-func bFloatMax(t *T) {
-	high := func(f float32) uint32 { return math.Float32bits(f) &^ 0xFFFF }
-	largest := func(a, b uint32) uint32 { return high(max(math.Float32frombits(a), math.Float32frombits(b))) }
-	t.floats(mesh.MaxBFloat16, func(c, w int) uint32 { return high(anyFloat(c, 2*w))>>16 | high(anyFloat(c, 2*w+1)) },
-		func(a, b uint32) uint32 {
-			return largest(a<<16, b<<16)>>16 | largest(a&^0xFFFF, b&^0xFFFF)
-		})
-}
-
-func meshWraps(t *T) {
-	t.floats(mesh.SumInt32, func(c, w int) uint32 { return math.MaxInt32 - uint32(c*w) }, func(a, b uint32) uint32 { return a + b })
-}
-
-func manyPages(t *T) {
-	t.Linked()
-	t.addsUp(t.ofPages(t.Size(24, 8)+1, 512))
 }
 
 func meshRows(t *T) {
@@ -302,7 +239,7 @@ func sameBits(t *T) {
 	x := t.AllReduce(b, mesh.SumFloat32)
 	var first []byte
 	for range 3 {
-		t.putWords(b, func(i, w int) uint32 { return math.Float32bits(anyFloat(i, w)) })
+		t.putWords(b, func(i, w int) uint32 { return bits(anyFloat(i, w)) })
 		t.carryOut(x, nil)
 		for _, c := range t.Links.Line() {
 			if first == nil {
@@ -322,19 +259,8 @@ func meshReplayed(t *T) {
 			t.Put(c, b, 10*round+uint32(i))
 		}
 		t.Replay(tr)
-		t.All("sum of maxima", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return chips * (10*round + chips - 1 + i) }))
+		t.AllWords("sum of maxima", b, func(i uint32) uint32 { return chips * (10*round + chips - 1 + i) })
 	}
-	t.Release(tr)
-}
-
-func meshBetween(t *T) {
-	b := t.Linked()
-	scatter, gather := t.halves(b)
-	tr := t.recorded(scatter, t.Loaded(t.adder(b, b, Add(7))), gather)
-	t.Replay(tr)
-	t.Wait()
-	sums := t.sums(b.Size())
-	t.All("sum and 7", b, rig.MakeWords(b.Size(), func(i int) uint32 { return rig.Word(sums[4*i:]) + 7 }))
 	t.Release(tr)
 }
 
@@ -385,30 +311,6 @@ func captureRefuses(t *T) {
 	}
 	t.Start(x)
 	t.Wait()
-}
-
-func emptyTrace(t *T) {
-	t.Fails("nothing was recorded", rig.Error(t.Record("nothing", func(*mesh.Recorder) error { return nil })), reprise.ErrEmptyTrace)
-}
-
-func meshForeign(t *T) {
-	in, _, x := t.setUp()
-	sub, err := t.Mesh.Submesh(mesh.Range{})
-	t.OK(err)
-	t.AllFail(mesh.ErrWrongMesh, map[string]error{
-		"write": sub.Queue(0).Write(t.Ctx, in, make([]byte, in.Size())),
-		"run":   sub.Queue(0).Run(t.Ctx, x),
-		"event": sub.Queue(0).Record(t.Ctx, t.Mesh.NewEvent("e")),
-	})
-}
-
-func meshClosed(t *T) {
-	in, _, x := t.setUp()
-	t.OK(t.Mesh.Close(t.Context()))
-	t.OK(t.Mesh.Close(t.Context()))
-	t.AllFail(mesh.ErrClosed, map[string]error{
-		"write": t.Queue.Write(t.Ctx, in, make([]byte, in.Size())), "run": t.Queue.Run(t.Ctx, x), "finish": t.Queue.Wait(t.Ctx),
-	})
 }
 
 func (t *T) setLinks(up bool) {
@@ -477,18 +379,15 @@ func (t *T) collectives(b *mesh.Buffer) {
 	t.AllCount("broadcast", b, 77)
 }
 
-func lostPackets(t *T) {
-	b := t.Linked()
-	t.disturb("link-drop=%s/3", anyChip)
-	t.collectives(b)
-}
-
-func badLinks(t *T) {
-	b := t.Linked()
-	t.disturb("link-delay=%s/3", anyChip)
-	t.collectives(b)
-	t.disturb("link-duplicate=%s/2", anyChip)
-	t.collectives(b)
+// disturbed carries out collectives after each of several faults of links of some chips.
+func disturbed(of func(chip int) bool, faults ...string) func(*T) {
+	return func(t *T) {
+		b := t.Linked()
+		for _, how := range faults {
+			t.disturb(how, of)
+			t.collectives(b)
+		}
+	}
 }
 
 // ownInterfaces skips unless every chip has a PCI interface: others are lost with the links.
@@ -598,7 +497,7 @@ func downInTheMiddle(t *T) {
 		return
 	}
 	n := uint32(t.Mesh.Size())
-	t.All("sum of maxima", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return n * (1000*n + i) }))
+	t.AllWords("sum of maxima", b, func(i uint32) uint32 { return n * (1000*n + i) })
 }
 
 func lostInTheMiddle(t *T) {
@@ -627,12 +526,6 @@ func lostInTheMiddle(t *T) {
 	t.Put(first, b, 0)
 	t.Replay(t.On(tr, Only(first)))
 	t.Is("another chip", first, b, Counting(b.Size(), 1))
-}
-
-func slowChip(t *T) {
-	b := t.Linked()
-	t.disturb("link-delay=%s", func(chip int) bool { return chip == 0 })
-	t.collectives(b)
 }
 
 func oneHangs(t *T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -60,20 +61,52 @@ func Cases() rig.Table {
 		{"neighbours are linked", "places of a mesh next to each other are chips that a link joins", meshNeighbours},
 		{"one address", "what is allocated on a mesh has one address on all chips, which stay in step", oneAddress},
 		{"submeshes share memory", "a submesh and its parent are never given the same memory", submeshMemory},
-		{"sharded tensor", "each chip has its part of a tensor, which comes back whole", meshTensor},
+		{"sharded tensor", "each chip has its part of a tensor, which comes back whole", func(t *T) {
+			s := t.Mesh.Shape()
+			b := t.tensor(t.Mesh, []int{2 * s[0], 16 * s[1]}, nil)
+			t.comesBack(t.Queue, b, Counting(b.Size(), 0))
+			for _, c := range t.Mesh.Chips() {
+				row := uint32(16 * s[1])
+				first := uint32(2*c.Coord[0])*row + uint32(16*c.Coord[1])
+				t.Is("part", c, b, append(Counting(64, first), Counting(64, first+row)...))
+			}
+		}},
 		{"reshaped", "the same chips in another shape are the same memory and queues", meshReshaped},
 		{"out of memory", "what doesn't fit is refused on all chips, which stay in step", outOfMemory},
-		{"replicated along an axis", "chips along an axis that a tensor isn't cut along have the same part of it", meshAxis},
+		{"replicated along an axis", "chips along an axis that a tensor isn't cut along have the same part of it", func(t *T) {
+			s := t.Mesh.Shape()
+			b := t.tensor(t.Mesh, []int{2 * s[1], 16}, []int{mesh.Replicate, 0})
+			t.comesBack(t.Queue, b, Counting(2*s[1]*64, 5))
+			for _, c := range t.Mesh.Chips() {
+				t.Is("part", c, b, Counting(128, 5+32*uint32(c.Coord[1])))
+			}
+			t.Free(b)
+		}},
 		{"tensor on a submesh", "a tensor that is spread over a submesh leaves the other chips alone", submeshTensor},
 		{"shapes that can't be", "parts and shapes that a mesh doesn't have are refused with what is possible", meshShapes},
-		{"programs by range", "chips run the program of their range, and those outside of all ranges none", meshRanges},
+		{"programs by range", "chips run the program of their range, and those outside of all ranges none", func(t *T) {
+			in, out, _ := t.setUp()
+			last := t.Mesh.Chips()[t.Mesh.Size()-1]
+			part := t.adder(in, out, Add(5))
+			part.Range = Only(last)
+			t.Start(t.Loaded(part))
+			t.onlyOn(last, out, 6)
+		}},
 		{"events", "an event of a mesh is done when it is done on every chip", meshEvents},
 		{"trace", "one trace runs on all chips, which share one stream of commands", meshTrace},
 		{"trace parameters", "a parameter of a mesh's trace changes on every chip", traceParam},
 		{"submeshes at once", "submeshes that are apart run different traces at the same time", submeshTraces},
 		{"traces in any order", "traces of a mesh are replayed and released in any order", manyTraces},
 		{"skew", "chips report by their own clocks how far apart they were", meshSkew},
-		{"replays in a row", "no replay of a trace is lost on any chip, however many are in flight", meshReplays},
+		{"replays in a row", "no replay of a trace is lost on any chip, however many are in flight", func(t *T) {
+			b, tr := t.added()
+			n := t.Size(50, 20)
+			for range n {
+				t.Replay(tr)
+			}
+			t.AllCount("sum", b, uint32(n))
+			t.Release(tr)
+		}},
 		{"buffer parameter", "a buffer parameter of a mesh's trace changes on every chip", bufferParam},
 		{"several callers", "goroutines that use a mesh at the same time don't disturb each other", meshCallers},
 		{"parts in turn", "parts of a trace are replayed chip by chip, in any order", partsInTurn},
@@ -83,39 +116,107 @@ func Cases() rig.Table {
 		{"traces on two queues", "traces of different queues run on every chip at the same time", twoTraces},
 		{"trace over two queues", "one trace over two queues of each chip keeps its order between them", spanning},
 	}.own(0, rig.QueueOptions(true)...), Rows{
-		{"broadcast", "a broadcast from each chip reaches all others", meshBroadcast},
+		{"broadcast", "a broadcast from each chip reaches all others", func(t *T) {
+			b := t.Linked()
+			for i, root := range t.Links.Line() {
+				t.Put(root, b, uint32(7000+i))
+				t.carryOut(t.Links.Broadcast(t.Ctx, b, root))
+				t.AllCount("broadcast", b, uint32(7000+i))
+			}
+		}},
 		{"all pairs", "a buffer reaches each chip from each other one", allPairs},
-		{"pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", pageSizes},
+		{"pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", func(t *T) {
+			t.Linked()
+			for _, page := range []int{4, 12, 16, 100, 1024, 4096} {
+				b := t.ofPages(2, page)
+				t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
+				t.All(fmt.Sprintf("sum of pages of %d B", page), b, t.sums(b.Size()))
+			}
+		}},
 		{"uneven slices", "slices of unequal size are gathered and scattered too", meshUneven},
-		{"collectives in a row", "collectives that follow one another in a queue keep their numbers", meshRow},
-		{"scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", scatterGather},
-		{"float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order", floatSum},
-		{"bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", bFloatSum},
+		{"collectives in a row", "collectives that follow one another in a queue keep their numbers", func(t *T) {
+			b := t.Linked()
+			x := t.AllReduce(b, mesh.MaxInt32)
+			for range 5 {
+				t.Start(x)
+				t.Start(t.Links.Barrier())
+			}
+			t.Wait()
+			t.AllCount("maximum", b, 1000*uint32(t.Mesh.Size()))
+		}},
+		{"scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", func(t *T) {
+			b := t.Linked()
+			scatter, gather := t.halves(b)
+			t.Replay(t.recorded(scatter, gather))
+			t.Wait()
+			t.All("sum", b, t.sums(b.Size()))
+		}},
+		{"float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order",
+			floats(mesh.SumFloat32, func(c, w int) uint32 { return bits(anyFloat(c, w)) }, func(a, b uint32) uint32 { return bits(float(a) + float(b)) })},
+		{"bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", bFloats(mesh.SumBFloat16, func(a, b float32) float32 { return a + b })},
 		{"layer with all_reduce", "partial results and their sum over the chips replay as one trace", meshLayer},
-		{"links prepared anew", "links that are prepared again start from nothing", meshAnew},
-		{"float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", floatMax},
-		{"bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", bFloatMax},
-		{"int32 wraps", "sums of int32 wrap around", meshWraps},
-		{"many pages", "a buffer of more pages than links have room for is added up", manyPages},
+		{"links prepared anew", "links that are prepared again start from nothing", func(t *T) {
+			for range 3 {
+				b := t.Linked()
+				t.addsUp(b)
+				t.Release(t.Links)
+			}
+		}},
+		{"float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", maximum()},
+		{"bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", bFloats(mesh.MaxBFloat16, func(a, b float32) float32 { return max(a, b) })},
+		{"int32 wraps", "sums of int32 wrap around",
+			floats(mesh.SumInt32, func(c, w int) uint32 { return math.MaxInt32 - uint32(c*w) }, func(a, b uint32) uint32 { return a + b })},
+		{"many pages", "a buffer of more pages than links have room for is added up", func(t *T) {
+			t.Linked()
+			t.addsUp(t.ofPages(t.Size(24, 8)+1, 512))
+		}},
 		{"rows at once", "submeshes that are apart carry out collectives at the same time", meshRows},
 		{"same bits again", "a sum of floats has the same bits every time, on every chip", sameBits},
 		{"collectives replayed", "collectives in a trace begin anew at each replay", meshReplayed},
-		{"work between collectives", "a program between two collectives works on its chip's slice", meshBetween},
+		{"work between collectives", "a program between two collectives works on its chip's slice", func(t *T) {
+			b := t.Linked()
+			scatter, gather := t.halves(b)
+			tr := t.recorded(scatter, t.Loaded(t.adder(b, b, Add(7))), gather)
+			t.Replay(tr)
+			t.Wait()
+			sums := t.sums(b.Size())
+			t.All("sum and 7", b, rig.MakeWords(b.Size(), func(i int) uint32 { return rig.Word(sums[4*i:]) + 7 }))
+			t.Release(tr)
+		}},
 		{"late chip", "chips that are ready wait for a late one, and the result is the same", meshLate},
 		{"links of another core", "any worker can drive the links", otherCore},
 		{"capture refuses", "a mesh refuses in a capture what a chip refuses", captureRefuses},
-		{"empty trace", "a trace of nothing is refused", emptyTrace},
-		{"foreign objects", "objects of one mesh are refused by another, also by its submesh", meshForeign},
+		{"empty trace", "a trace of nothing is refused", func(t *T) {
+			_, err := t.Record("nothing", func(*mesh.Recorder) error { return nil })
+			t.Fails("nothing was recorded", err, reprise.ErrEmptyTrace)
+		}},
+		{"foreign objects", "objects of one mesh are refused by another, also by its submesh", func(t *T) {
+			in, _, x := t.setUp()
+			sub, err := t.Mesh.Submesh(mesh.Range{})
+			t.OK(err)
+			t.AllFail(mesh.ErrWrongMesh, map[string]error{
+				"write": sub.Queue(0).Write(t.Ctx, in, make([]byte, in.Size())),
+				"run":   sub.Queue(0).Run(t.Ctx, x),
+				"event": sub.Queue(0).Record(t.Ctx, t.Mesh.NewEvent("e")),
+			})
+		}},
 	}.Shared(), Rows{
-		{"closed", "a closed mesh refuses everything but Close", meshClosed},
+		{"closed", "a closed mesh refuses everything but Close", func(t *T) {
+			in, _, x := t.setUp()
+			t.OK(t.Mesh.Close(t.Context()))
+			t.OK(t.Mesh.Close(t.Context()))
+			t.AllFail(mesh.ErrClosed, map[string]error{
+				"write": t.Queue.Write(t.Ctx, in, make([]byte, in.Size())), "run": t.Queue.Run(t.Ctx, x), "finish": t.Queue.Wait(t.Ctx),
+			})
+		}},
 	}.own(0), Rows{
-		{"lost packets", "packets that a link loses change no result", lostPackets},
-		{"late and double packets", "packets that a link delays or repeats change no result", badLinks},
+		{"lost packets", "packets that a link loses change no result", disturbed(anyChip, "link-drop=%s/3")},
+		{"late and double packets", "packets that a link delays or repeats change no result", disturbed(anyChip, "link-delay=%s/3", "link-duplicate=%s/2")},
 		{"link down", "a collective over a dead link hangs with all chips' state, and works after a recovery", linkDown},
 		{"card lost", "the error of a lost card lists every chip, and the others still replay", cardLost},
 		{"link down in the middle", "a link that goes down never makes a wrong result", downInTheMiddle},
 		{"card lost in the middle", "a card that is lost during replays ends them with the state of every chip", lostInTheMiddle},
-		{"slow links", "one chip whose packets all come late delays the others and changes nothing", slowChip},
+		{"slow links", "one chip whose packets all come late delays the others and changes nothing", disturbed(func(chip int) bool { return chip == 0 }, "link-delay=%s")},
 	}.own(rig.NeedEmulator))
 	cs.Add("one chip hangs", "a hang names its chip, and the others work on", OnOwnMesh(oneHangs)).Needs = rig.NeedSimulator
 	return cs
@@ -235,8 +336,8 @@ func (t *T) Record(name string, record func(*mesh.Recorder) error) (*reprise.Tra
 }
 
 // Trace records what a function does, and releases the trace with the case.
-func (t *T) Trace(name string, record func(*mesh.Recorder) error) *reprise.Trace {
-	tr, err := t.Record(name, record)
+func (t *T) Trace(record func(*mesh.Recorder) error) *reprise.Trace {
+	tr, err := t.Record("trace", record)
 	t.OK(err)
 	t.Later(tr.Release)
 	return tr
@@ -319,6 +420,11 @@ func (t *T) All(what string, b *mesh.Buffer, want []byte) {
 	}
 }
 
+// AllWords checks the words of a buffer on every chip.
+func (t *T) AllWords(what string, b *mesh.Buffer, word func(i uint32) uint32) {
+	t.All(what, b, rig.MakeWords(b.Size(), word))
+}
+
 // AllCount checks that a buffer counts up from first on every chip.
 func (t *T) AllCount(what string, b *mesh.Buffer, first uint32) {
 	t.All(what, b, Counting(b.Size(), first))
@@ -370,7 +476,7 @@ func Running(r *mesh.Recorder, xs ...*mesh.Executable) func() error {
 }
 
 func (t *T) recorded(xs ...*mesh.Executable) *reprise.Trace {
-	return t.Trace("trace", func(r *mesh.Recorder) error { return Running(r, xs...)() })
+	return t.Trace(func(r *mesh.Recorder) error { return Running(r, xs...)() })
 }
 
 // Only is the range of one chip.
@@ -434,17 +540,6 @@ func submeshMemory(t *T) {
 	t.OK(t.Mesh.InStep(allocator.DRAM))
 }
 
-func meshTensor(t *T) {
-	s := t.Mesh.Shape()
-	b := t.tensor(t.Mesh, []int{2 * s[0], 16 * s[1]}, nil)
-	t.comesBack(t.Queue, b, Counting(b.Size(), 0))
-	for _, c := range t.Mesh.Chips() {
-		row := uint32(16 * s[1])
-		first := uint32(2*c.Coord[0])*row + uint32(16*c.Coord[1])
-		t.Is("part", c, b, append(Counting(64, first), Counting(64, first+row)...))
-	}
-}
-
 func meshReshaped(t *T) {
 	line, err := t.Mesh.Reshape(mesh.Shape{t.Mesh.Size()})
 	t.OK(err)
@@ -476,16 +571,6 @@ func outOfMemory(t *T) {
 	t.Fails("a write to what was freed", t.Queue.Write(t.Ctx, after, make([]byte, after.Size())), reprise.ErrReleased)
 }
 
-func meshAxis(t *T) {
-	s := t.Mesh.Shape()
-	b := t.tensor(t.Mesh, []int{2 * s[1], 16}, []int{mesh.Replicate, 0})
-	t.comesBack(t.Queue, b, Counting(2*s[1]*64, 5))
-	for _, c := range t.Mesh.Chips() {
-		t.Is("part", c, b, Counting(128, 5+32*uint32(c.Coord[1])))
-	}
-	t.Free(b)
-}
-
 func submeshTensor(t *T) {
 	whole := t.Pages("whole")
 	t.count(whole, 9)
@@ -509,15 +594,6 @@ func meshShapes(t *T) {
 	if e := rig.As[*mesh.ShapeError](t, err); len(e.Possible) == 0 {
 		t.Errorf("1000 chips: %v", err)
 	}
-}
-
-func meshRanges(t *T) {
-	in, out, _ := t.setUp()
-	last := t.Mesh.Chips()[t.Mesh.Size()-1]
-	part := t.adder(in, out, Add(5))
-	part.Range = Only(last)
-	t.Start(t.Loaded(part))
-	t.onlyOn(last, out, 6)
 }
 
 func meshEvents(t *T) {
@@ -546,7 +622,7 @@ func meshTrace(t *T) {
 
 func traceParam(t *T) {
 	_, out, x := t.setUp()
-	tr := t.Trace("trace", func(r *mesh.Recorder) error {
+	tr := t.Trace(func(r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.Param(x, "pages", reprise.Arg{Kernel: "reader", Index: 1}))
 	})
 	t.OK(tr.Set("pages", 0))
@@ -621,21 +697,11 @@ func meshSkew(t *T) {
 // Add is a number for Adder that is the same on all chips.
 func Add(n uint32) func(*mesh.Chip) uint32 { return func(*mesh.Chip) uint32 { return n } }
 
-func meshReplays(t *T) {
-	b, tr := t.added()
-	n := t.Size(50, 20)
-	for range n {
-		t.Replay(tr)
-	}
-	t.AllCount("sum", b, uint32(n))
-	t.Release(tr)
-}
-
 func bufferParam(t *T) {
 	in, out, x := t.setUp()
 	other := t.Pages("other")
 	t.count(other, 5000)
-	tr := t.Trace("trace", func(r *mesh.Recorder) error {
+	tr := t.Trace(func(r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer(x, "in", in, reprise.Arg{Kernel: "reader", Index: 0}))
 	})
 	for _, from := range []struct {

@@ -31,7 +31,13 @@ func Cases() (cs rig.Table) {
 		rig.Pairs(&cs, "%v part of pages of %d", "writing or reading a range of pages touches exactly that range", Partial,
 			[]allocator.Kind{k}, []int{16, 100, 2048, 70_000})
 	}
-	cs.Add("several MiB", "transfers much larger than the queue's rings come through whole", severalMiB)
+	cs.Add("several MiB", "transfers much larger than the queue's rings come through whole", func(t *rig.T) {
+		for _, size := range []int{2048, 4096, 100_000} {
+			b := t.DRAMBuffer(t.Size(17<<20, 2<<20)/size*size, size)
+			want := t.Fill(b, size)
+			t.Holds(b, want, "pages of %d", size)
+		}
+	})
 	cs.Add("outside of the buffer", "transfers beyond a buffer are a *TransferError", transferErrors)
 	cs.Add("held by a program", "a loaded program keeps its buffers' memory", heldByProgram)
 	return slices.Concat(cs, memoryCases(), transferCases(), pinnedCases())
@@ -73,14 +79,6 @@ func inRanges(t *rig.T, b *reprise.Buffer, ranges [][2]int) {
 		copy(want[r[0]:], part)
 		t.Same(part, t.ReadAt(b, r[0], r[1]), "%d B from %d on", r[1], r[0])
 		t.Holds(b, want, "all after a write of %d B from %d on", r[1], r[0])
-	}
-}
-
-func severalMiB(t *rig.T) {
-	for _, size := range []int{2048, 4096, 100_000} {
-		b := t.DRAMBuffer(t.Size(17<<20, 2<<20)/size*size, size)
-		want := t.Fill(b, size)
-		t.Holds(b, want, "pages of %d", size)
 	}
 }
 
@@ -185,7 +183,16 @@ func pinnedCases() (cs rig.Table) {
 	}
 	cs.Add("pinned memory, large", "a transfer without a copy may be larger than the queue's own memory", pinnedLarge)
 	cs.Add("pinned memory in the order of the queue", "transfers with pinned memory keep their place in the queue", pinnedInOrder)
-	cs.Add("pinned memory given up in time", "Free waits for transfers that the caller hasn't waited for", pinnedFree)
+	cs.Add("pinned memory given up in time", "Free waits for transfers that the caller hasn't waited for", func(t *rig.T) {
+		n := t.Size(1<<20, 64<<10)
+		b := t.DRAMBuffer(n, 2048)
+		h := direct(t, n)
+		copy(h.Bytes(), rig.Pattern(3, n))
+		t.OK(rig.Error(t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)))
+		t.Release(h)
+		t.Holds(b, rig.Pattern(3, n), "written by a transfer without a wait")
+		t.Fails("after Free", t.Queue.ReadTo(t.Ctx, b, 0, h, 0, n), reprise.ErrReleased)
+	})
 	cs.Add("pinned memory and a context that ends", "a wait ends with its context, and the queue goes on", pinnedCancelled)
 	return cs
 }
@@ -274,17 +281,6 @@ func pinnedInOrder(t *rig.T) {
 
 func numbered(n, round, plus int) []byte {
 	return rig.MakeWords(n, func(i int) uint32 { return uint32(i | round<<8 + plus) })
-}
-
-func pinnedFree(t *rig.T) {
-	n := t.Size(1<<20, 64<<10)
-	b := t.DRAMBuffer(n, 2048)
-	h := direct(t, n)
-	copy(h.Bytes(), rig.Pattern(3, n))
-	t.OK(rig.Error(t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)))
-	t.Release(h)
-	t.Holds(b, rig.Pattern(3, n), "written by a transfer without a wait")
-	t.Fails("after Free", t.Queue.ReadTo(t.Ctx, b, 0, h, 0, n), reprise.ErrReleased)
 }
 
 func pinnedCancelled(t *rig.T) {

@@ -13,12 +13,12 @@ func attentionCases(cs *table) {
 	cs.add(func(t *opsRun) { splitHeads(t, ops.UInt32, 3, 3, 32) }, "split heads uint32")
 	cs.add(decodeTrace, "decode with one trace")
 	for _, dt := range floats {
-		cs.add(func(t *opsRun) { rotary(t, dt, ops.AllRows) }, "rotary embedding %s", typeName(dt))
-		cs.add(func(t *opsRun) { rotary(t, dt, 37) }, "rotary embedding at a position %s", typeName(dt))
+		cs.add(func(t *opsRun) { rotary(t, dt, ops.AllRows) }, "rotary embedding %s", dt)
+		cs.add(func(t *opsRun) { rotary(t, dt, 37) }, "rotary embedding at a position %s", dt)
 	}
 	for _, dt := range []ops.DataType{ops.UInt8, ops.BFloat16, ops.Float32} {
-		cs.add(func(t *opsRun) { updateCache(t, dt) }, "update cache %s", typeName(dt))
-		cs.add(func(t *opsRun) { fillCache(t, dt) }, "fill cache %s", typeName(dt))
+		cs.add(func(t *opsRun) { updateCache(t, dt) }, "update cache %s", dt)
+		cs.add(func(t *opsRun) { fillCache(t, dt) }, "fill cache %s", dt)
 	}
 	for _, c := range []opsAttention{
 		{dt: ops.BFloat16, q: index{1, 1, 32, 32}, k: index{1, 1, 32, 32}},
@@ -39,7 +39,7 @@ func splitHeads(t *opsRun, dt ops.DataType, heads, kv, width int) {
 	t.OK(err)
 	first := 0
 	for _, part := range []struct {
-		t *ops.Tensor
+		t T
 		n int
 	}{{h.Q, heads}, {h.K, kv}, {h.V, kv}} {
 		t.made = append(t.made, part.t)
@@ -47,7 +47,7 @@ func splitHeads(t *opsRun, dt ops.DataType, heads, kv, width int) {
 			func(i index) float64 { return x.at(index{i[0], 0, i[2], (first+i[1])*width + i[3]}) }))
 		first += part.n
 	}
-	together := t.run(func(c call) (*ops.Tensor, error) { return t.d.ConcatHeads(c.ctx, h.Q, c.opts...) })
+	together := t.run(D.ConcatHeads, h.Q)
 	t.exactly(together, makeArray(index{2, 1, 40, heads * width}, x.at))
 }
 
@@ -68,7 +68,7 @@ func rotary(t *opsRun, dt ops.DataType, position int) {
 	x, tx := t.random(index{2, 2, 40, 64}, dt)
 	cos, sin := t.angles(50, 64, dt)
 	tc, ts := t.tiles(cos, dt), t.tiles(sin, dt)
-	got := t.run(func(c call) (*ops.Tensor, error) { return t.d.RotaryEmbedding(c.ctx, tx, tc, ts, position, c.opts...) })
+	got := t.run(D.RotaryEmbedding, tx, tc, ts, position)
 	want := makeArray(x.dims, func(i index) float64 {
 		j, angle := i, index{0, 0, i[2], i[3]}
 		j[3] = (i[3] + 32) % 64
@@ -110,7 +110,7 @@ type opsAttention struct {
 }
 
 func (c *opsAttention) name() string {
-	s := fmt.Sprintf("attention %s %s to %s", typeName(c.dt), dimsName(c.q), dimsName(c.k))
+	s := fmt.Sprintf("attention %s %s to %s", short[c.dt], c.q, c.k)
 	if c.causal {
 		s += fmt.Sprintf(" from position %d", c.position)
 	}
@@ -155,12 +155,12 @@ func attention(t *opsRun, c opsAttention) {
 	if c.mask {
 		mask, a.Mask = t.random(index{1, c.q[1], c.q[2], c.k[2]}, c.dt)
 	}
-	got := t.run(func(o call) (*ops.Tensor, error) {
-		if c.position > 0 {
-			return t.d.ScaledDotProductAttentionDecode(o.ctx, tq, tk, tv, c.position, a, o.opts...)
-		}
-		return t.d.ScaledDotProductAttention(o.ctx, tq, tk, tv, a, o.opts...)
-	})
+	var got T
+	if c.position > 0 {
+		got = t.run(D.ScaledDotProductAttentionDecode, tq, tk, tv, c.position, a)
+	} else {
+		got = t.run(D.ScaledDotProductAttention, tq, tk, tv, a)
+	}
 	want := c.exact(q, k, v, mask)
 	t.near(got, want, func(i index) float64 { return math.Abs(want.at(i))/(1<<8) + 1./(1<<7) })
 }
@@ -177,7 +177,7 @@ func decodeTrace(t *opsRun) {
 	at := ops.WithParam("position")
 	out := t.result(t.d.ScaledDotProductAttentionDecode(t.Ctx, in, keys, values, 0, ops.Attention{}, at))
 	step := func(ctx context.Context) error {
-		for _, cache := range []*ops.Tensor{keys, values} {
+		for _, cache := range []T{keys, values} {
 			if err := t.d.UpdateCache(ctx, cache, in, 0, at); err != nil {
 				return err
 			}
@@ -214,7 +214,7 @@ func rowCases(cs *table) {
 		{ops.Float32, ops.Float32, index{1, 1, 64, 100}, index{1, 1, 100, 40}},
 	} {
 		cs.add(func(t *opsRun) { product(t, c.from, c.to, c.a, c.b) },
-			"matmul %s to %s %s times %s", typeName(c.from), typeName(c.to), dimsName(c.a), dimsName(c.b))
+			"matmul %s to %s %s times %s", c.from, c.to, c.a, c.b)
 	}
 	for _, activation := range []ops.Activation{"", ops.ReLU, ops.GELU, ops.SiLU} {
 		name := "linear with a bias"
@@ -230,14 +230,14 @@ func rowCases(cs *table) {
 				if rows {
 					along = "rows"
 				}
-				cs.add(func(t *opsRun) { reduction(t, op, rows, dt) }, "%s of %s %s", op, along, typeName(dt))
+				cs.add(func(t *opsRun) { reduction(t, op, rows, dt) }, "%s of %s %s", op, along, dt)
 			}
 		}
-		cs.add(func(t *opsRun) { softmax(t, dt, false) }, "softmax %s", typeName(dt))
-		cs.add(func(t *opsRun) { softmax(t, dt, true) }, "softmax %s with a mask", typeName(dt))
-		cs.add(func(t *opsRun) { norm(t, dt, true) }, "layer norm %s", typeName(dt))
-		cs.add(func(t *opsRun) { norm(t, dt, false) }, "rms norm %s", typeName(dt))
-		cs.add(func(t *opsRun) { argmax(t, dt) }, "argmax %s", typeName(dt))
+		cs.add(func(t *opsRun) { softmax(t, dt, false) }, "softmax %s", dt)
+		cs.add(func(t *opsRun) { softmax(t, dt, true) }, "softmax %s with a mask", dt)
+		cs.add(func(t *opsRun) { norm(t, dt, true) }, "layer norm %s", dt)
+		cs.add(func(t *opsRun) { norm(t, dt, false) }, "rms norm %s", dt)
+		cs.add(func(t *opsRun) { argmax(t, dt) }, "argmax %s", dt)
 	}
 	cs.add(func(t *opsRun) { argmax(t, ops.UInt16) }, "argmax uint16")
 }
@@ -268,9 +268,7 @@ func productError(from, to ops.DataType, sum, size float64) float64 {
 func product(t *opsRun, from, to ops.DataType, a, b index) {
 	x, tx := t.random(a, from)
 	y, ty := t.random(b, from)
-	got := t.run(func(c call) (*ops.Tensor, error) {
-		return t.d.Matmul(c.ctx, tx, ty, append(c.opts, ops.WithDataType(to))...)
-	})
+	got := t.run(D.Matmul, tx, ty, ops.WithDataType(to))
 	sums, sizes := exactProduct(x, y)
 	t.near(got, sums, func(i index) float64 { return productError(from, to, sums.at(i), sizes.at(i)) })
 }
@@ -279,9 +277,7 @@ func linear(t *opsRun, activation ops.Activation) {
 	x, tx := t.random(index{1, 1, 40, 70}, ops.BFloat16)
 	y, ty := t.random(index{1, 1, 70, 90}, ops.BFloat16)
 	bias, tb := t.random(index{1, 1, 1, 90}, ops.BFloat16)
-	got := t.run(func(c call) (*ops.Tensor, error) {
-		return t.d.Linear(c.ctx, tx, ty, tb, append(c.opts, ops.WithActivation(activation))...)
-	})
+	got := t.run(D.Linear, tx, ty, tb, ops.WithActivation(activation))
 	sums, sizes := exactProduct(x, y)
 	want := makeArray(sums.dims, func(i index) float64 {
 		v := sums.at(i) + bias.at(i)
@@ -299,13 +295,11 @@ func linear(t *opsRun, activation ops.Activation) {
 
 func reduction(t *opsRun, op string, rows bool, dt ops.DataType) {
 	x, tx := t.random(index{1, 2, 45, 70}, dt)
-	device, dim := map[string]func(*ops.Device, context.Context, *ops.Tensor, int, ...ops.OpOption) (*ops.Tensor, error){
-		"sum": (*ops.Device).Sum, "mean": (*ops.Device).Mean, "max": (*ops.Device).Max,
-	}[op], 3
+	device, dim := map[string]any{"sum": D.Sum, "mean": D.Mean, "max": D.Max}[op], 3
 	if rows {
 		dim = 2
 	}
-	got := t.run(func(c call) (*ops.Tensor, error) { return device(t.d, c.ctx, tx, dim, c.opts...) })
+	got := t.run(device, tx, dim)
 	dims := x.dims
 	n := dims[dim]
 	dims[dim] = 1
@@ -352,7 +346,7 @@ func reduction(t *opsRun, op string, rows bool, dt ops.DataType) {
 func softmax(t *opsRun, dt ops.DataType, masked bool) {
 	x, tx := t.random(index{1, 2, 33, 70}, dt)
 	mask, scale := array{}, float32(1)
-	var tm *ops.Tensor
+	var got T
 	if masked {
 		scale = 0.125
 		mask = makeArray(index{1, 1, 33, 70}, func(i index) float64 {
@@ -361,14 +355,10 @@ func softmax(t *opsRun, dt ops.DataType, masked bool) {
 			}
 			return 0
 		})
-		tm = t.tiles(mask, dt)
+		got = t.run(D.ScaleMaskSoftmax, tx, t.tiles(mask, dt), scale)
+	} else {
+		got = t.run(D.Softmax, tx, -1)
 	}
-	got := t.run(func(c call) (*ops.Tensor, error) {
-		if masked {
-			return t.d.ScaleMaskSoftmax(c.ctx, tx, tm, scale, c.opts...)
-		}
-		return t.d.Softmax(c.ctx, tx, -1, c.opts...)
-	})
 	e := func(i index) float64 {
 		v := x.at(i) * float64(scale)
 		if masked {
@@ -387,16 +377,16 @@ func softmax(t *opsRun, dt ops.DataType, masked bool) {
 }
 
 func norm(t *opsRun, dt ops.DataType, layer bool) {
-	const eps = 1e-5
+	const eps float32 = 1e-5
 	x, tx := t.random(index{1, 2, 33, 70}, dt)
 	gamma, tg := t.random(index{1, 1, 1, 70}, dt)
 	beta, tb := t.random(index{1, 1, 1, 70}, dt)
-	got := t.run(func(c call) (*ops.Tensor, error) {
-		if layer {
-			return t.d.LayerNorm(c.ctx, tx, tg, tb, eps, c.opts...)
-		}
-		return t.d.RMSNorm(c.ctx, tx, tg, eps, c.opts...)
-	})
+	var got T
+	if layer {
+		got = t.run(D.LayerNorm, tx, tg, tb, eps)
+	} else {
+		got = t.run(D.RMSNorm, tx, tg, eps)
+	}
 	want := makeArray(x.dims, func(i index) float64 {
 		row := x.row(i)
 		mean, square := 0., 0.
@@ -409,7 +399,7 @@ func norm(t *opsRun, dt ops.DataType, layer bool) {
 		for _, v := range row {
 			square += (v - mean) * (v - mean) / float64(len(row))
 		}
-		y := (x.at(i) - mean) / math.Sqrt(square+eps) * gamma.at(i)
+		y := (x.at(i) - mean) / math.Sqrt(square+float64(eps)) * gamma.at(i)
 		if layer {
 			y += beta.at(i)
 		}
@@ -426,7 +416,7 @@ func norm(t *opsRun, dt ops.DataType, layer bool) {
 
 func argmax(t *opsRun, dt ops.DataType) {
 	x, tx := t.random(index{2, 1, 5, 90}, dt)
-	got := t.run(func(c call) (*ops.Tensor, error) { return t.d.ArgMax(c.ctx, tx, true, c.opts...) })
+	got := t.run(D.ArgMax, tx, true)
 	t.exactly(got, makeArray(index{2, 1, 5, 1}, func(i index) float64 {
 		best, row := 0, x.row(i)
 		for w, v := range row {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -38,6 +39,11 @@ type table struct {
 
 // add appends a case, whose name is a format and its arguments.
 func (cs *table) add(run func(t *opsRun), name string, args ...any) {
+	for i, a := range args {
+		if s, ok := short[a]; ok {
+			args[i] = s
+		}
+	}
 	name = fmt.Sprintf(name, args...)
 	cs.Add(name, cs.protects, func(f *rig.T) {
 		t := &opsRun{T: f, d: ops.New(f.Dev), rnd: rig.Random(name)}
@@ -50,7 +56,7 @@ type opsRun struct {
 	*rig.T
 	d    *ops.Device
 	rnd  *rand.Rand
-	made []*ops.Tensor
+	made []T
 }
 
 func (t *opsRun) release() {
@@ -160,19 +166,19 @@ var (
 	opsL1   = ops.Interleaved(allocator.L1)
 )
 
-func (t *opsRun) send(a array, dt ops.DataType, l ops.Layout, m ops.MemoryConfig) *ops.Tensor {
+func (t *opsRun) send(a array, dt ops.DataType, l ops.Layout, m ops.MemoryConfig) T {
 	out, err := t.d.ToDevice(t.Ctx, t.host(a, dt), l, m)
 	t.OK(err)
 	t.made = append(t.made, out)
 	return out
 }
 
-func (t *opsRun) tiles(a array, dt ops.DataType) *ops.Tensor {
+func (t *opsRun) tiles(a array, dt ops.DataType) T {
 	return t.send(a, dt, ops.Tile, opsDRAM)
 }
 
 // random has numbers, and sends them.
-func (t *opsRun) random(dims index, dt ops.DataType) (array, *ops.Tensor) {
+func (t *opsRun) random(dims index, dt ops.DataType) (array, T) {
 	a := t.numbers(dims, dt)
 	return a, t.tiles(a, dt)
 }
@@ -204,13 +210,13 @@ func converted[To, From number](v []From) []To {
 	return out
 }
 
-func (t *opsRun) result(out *ops.Tensor, err error) *ops.Tensor {
+func (t *opsRun) result(out T, err error) T {
 	t.OK(err)
 	t.made = append(t.made, out)
 	return out
 }
 
-func (t *opsRun) values(x *ops.Tensor) []float64 {
+func (t *opsRun) values(x T) []float64 {
 	h, err := t.d.ToHost(t.Ctx, x)
 	t.OK(err)
 	switch h.DType {
@@ -222,16 +228,16 @@ func (t *opsRun) values(x *ops.Tensor) []float64 {
 	return converted[float64](ops.Values[uint32](h))
 }
 
-func (t *opsRun) exactly(got *ops.Tensor, want array) {
+func (t *opsRun) exactly(got T, want array) {
 	t.near(got, want, func(index) float64 { return 0 })
 }
 
 // rounded allows for rounding to a type, and an absolute error.
-func (t *opsRun) rounded(got *ops.Tensor, want array, dt ops.DataType, e float64) {
+func (t *opsRun) rounded(got T, want array, dt ops.DataType, e float64) {
 	t.near(got, want, func(i index) float64 { return rounding(dt)*math.Abs(want.at(i)) + e })
 }
 
-func (t *opsRun) near(got *ops.Tensor, want array, tolerated func(i index) float64) {
+func (t *opsRun) near(got T, want array, tolerated func(i index) float64) {
 	v := t.values(got)
 	if len(v) != len(want.v) {
 		t.Fatalf("%v has %d elements, want %d", got.Shape(), len(v), len(want.v))
@@ -260,19 +266,35 @@ func rounding(dt ops.DataType) float64 {
 	return 1. / (1 << 17)
 }
 
-type call struct {
-	ctx  context.Context
-	opts []ops.OpOption
-}
+// D and T keep the tables of operations short.
+type (
+	D = *ops.Device
+	T = *ops.Tensor
+)
 
-func (t *opsRun) run(op func(call) (*ops.Tensor, error)) *ops.Tensor {
-	out := t.result(op(call{ctx: t.Ctx}))
-	t.replayed(out, func(ctx context.Context) error { _, err := op(call{ctx, []ops.OpOption{ops.Into(out)}}); return err })
+// run calls an operation of a device with a context before and options after its arguments, whose
+// last ones may be options too, and replays it.
+func (t *opsRun) run(op any, args ...any) T {
+	call := func(ctx context.Context, opts ...ops.OpOption) (T, error) {
+		in := []reflect.Value{reflect.ValueOf(t.d), reflect.ValueOf(ctx)}
+		for _, a := range args {
+			if o, ok := a.(ops.OpOption); ok {
+				opts = append(opts, o)
+				continue
+			}
+			in = append(in, reflect.ValueOf(a))
+		}
+		out := reflect.ValueOf(op).CallSlice(append(in, reflect.ValueOf(opts)))
+		err, _ := out[1].Interface().(error)
+		return out[0].Interface().(T), err
+	}
+	out := t.result(call(t.Ctx))
+	t.replayed(out, func(ctx context.Context) error { return rig.Error(call(ctx, ops.Into(out))) })
 	return out
 }
 
 // replayed checks a trace of an operation after its output has been overwritten.
-func (t *opsRun) replayed(out *ops.Tensor, again func(ctx context.Context) error) {
+func (t *opsRun) replayed(out T, again func(ctx context.Context) error) {
 	want := t.values(out)
 	t.OK(again(t.Ctx))
 	trace, err := t.d.Capture(t.Ctx, "operation", again)
@@ -291,29 +313,25 @@ func (t *opsRun) replayed(out *ops.Tensor, again func(ctx context.Context) error
 	t.Release(trace)
 }
 
-func typeName(dt ops.DataType) string {
-	return map[ops.DataType]string{
-		ops.UInt8: "uint8", ops.UInt16: "uint16", ops.UInt32: "uint32", ops.Int32: "int32", ops.BFloat16: "bf16", ops.Float32: "fp32",
-	}[dt]
+// short are what names of cases say.
+var short = map[any]string{
+	ops.UInt8: "uint8", ops.UInt16: "uint16", ops.UInt32: "uint32", ops.Int32: "int32", ops.BFloat16: "bf16", ops.Float32: "fp32",
+	ops.RowMajor: "rows", ops.Tile: "tiles",
 }
 
-func layoutName(l ops.Layout) string {
-	return map[ops.Layout]string{ops.RowMajor: "rows", ops.Tile: "tiles"}[l]
-}
-
-func dimsName(i index) string { return fmt.Sprintf("%dx%dx%dx%d", i[0], i[1], i[2], i[3]) }
+func (i index) String() string { return fmt.Sprintf("%dx%dx%dx%d", i[0], i[1], i[2], i[3]) }
 
 type binary struct {
 	name   string
-	device func(d *ops.Device, ctx context.Context, a, b *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error)
+	device any // of D, with two tensors
 	floats func(x, y float64) float64
 	ints   func(x, y int64) int64
 }
 
 var binaries = []binary{
-	{"add", (*ops.Device).Add, func(x, y float64) float64 { return x + y }, func(x, y int64) int64 { return x + y }},
-	{"subtract", (*ops.Device).Subtract, func(x, y float64) float64 { return x - y }, func(x, y int64) int64 { return x - y }},
-	{"multiply", (*ops.Device).Multiply, func(x, y float64) float64 { return x * y }, func(x, y int64) int64 { return x * y }},
+	{"add", D.Add, func(x, y float64) float64 { return x + y }, func(x, y int64) int64 { return x + y }},
+	{"subtract", D.Subtract, func(x, y float64) float64 { return x - y }, func(x, y int64) int64 { return x - y }},
+	{"multiply", D.Multiply, func(x, y float64) float64 { return x * y }, func(x, y int64) int64 { return x * y }},
 }
 
 func wrapped(dt ops.DataType, v int64) float64 {
@@ -342,7 +360,7 @@ func elementCases(cs *table) {
 			{ops.UInt8, ops.Tile, index{1, 1, 33, 40}, index{1, 1, 1, 1}},
 		} {
 			cs.add(func(t *opsRun) { elementwise(t, op, c.dt, c.l, opsDRAM, c.a, c.b) },
-				"%s %s %s %s and %s", op.name, typeName(c.dt), layoutName(c.l), dimsName(c.a), dimsName(c.b))
+				"%s %s %s %s and %s", op.name, c.dt, c.l, c.a, c.b)
 		}
 		shards := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(1, 2))
 		cs.add(func(t *opsRun) {
@@ -351,7 +369,7 @@ func elementCases(cs *table) {
 	}
 	for _, f := range functions {
 		for _, dt := range floats {
-			cs.add(func(t *opsRun) { unary(t, f, dt) }, "%s %s", f.name, typeName(dt))
+			cs.add(func(t *opsRun) { unary(t, f, dt) }, "%s %s", f.name, dt)
 		}
 	}
 }
@@ -363,7 +381,7 @@ func elementwise(t *opsRun, op binary, dt ops.DataType, l ops.Layout, m ops.Memo
 		dims[i] = max(a[i], b[i])
 	}
 	tx, ty := t.send(x, dt, l, m), t.send(y, dt, l, m)
-	got := t.run(func(c call) (*ops.Tensor, error) { return op.device(t.d, c.ctx, tx, ty, c.opts...) })
+	got := t.run(op.device, tx, ty)
 	if !dt.Float() {
 		t.exactly(got, makeArray(dims, func(i index) float64 { return wrapped(dt, op.ints(int64(x.at(i)), int64(y.at(i)))) }))
 	} else {
@@ -379,26 +397,26 @@ func elementwise(t *opsRun, op binary, dt ops.DataType, l ops.Layout, m ops.Memo
 
 type opsFunction struct {
 	name     string
-	device   func(d *ops.Device, ctx context.Context, a *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error)
+	device   any // of D, with a tensor
 	exact    func(float64) float64
 	positive bool // of positive numbers
 }
 
 var functions = []opsFunction{
-	{"abs", (*ops.Device).Abs, math.Abs, false},
-	{"exp", (*ops.Device).Exp, math.Exp, false},
-	{"gelu", (*ops.Device).Gelu, func(v float64) float64 { return v * math.Erfc(-v/math.Sqrt2) / 2 }, false},
-	{"log", (*ops.Device).Log, math.Log, true},
-	{"neg", (*ops.Device).Neg, func(v float64) float64 { return -v }, false},
-	{"reciprocal", (*ops.Device).Reciprocal, func(v float64) float64 { return 1 / v }, true},
-	{"relu", (*ops.Device).Relu, func(v float64) float64 { return max(v, 0) }, false},
-	{"rsqrt", (*ops.Device).Rsqrt, func(v float64) float64 { return 1 / math.Sqrt(v) }, true},
-	{"sigmoid", (*ops.Device).Sigmoid, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }, false},
-	{"sign", (*ops.Device).Sign, func(v float64) float64 { return math.Copysign(1, v) }, true},
-	{"silu", (*ops.Device).Silu, func(v float64) float64 { return v / (1 + math.Exp(-v)) }, false},
-	{"sqrt", (*ops.Device).Sqrt, math.Sqrt, true},
-	{"square", (*ops.Device).Square, func(v float64) float64 { return v * v }, false},
-	{"tanh", (*ops.Device).Tanh, math.Tanh, false},
+	{"abs", D.Abs, math.Abs, false},
+	{"exp", D.Exp, math.Exp, false},
+	{"gelu", D.Gelu, func(v float64) float64 { return v * math.Erfc(-v/math.Sqrt2) / 2 }, false},
+	{"log", D.Log, math.Log, true},
+	{"neg", D.Neg, func(v float64) float64 { return -v }, false},
+	{"reciprocal", D.Reciprocal, func(v float64) float64 { return 1 / v }, true},
+	{"relu", D.Relu, func(v float64) float64 { return max(v, 0) }, false},
+	{"rsqrt", D.Rsqrt, func(v float64) float64 { return 1 / math.Sqrt(v) }, true},
+	{"sigmoid", D.Sigmoid, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }, false},
+	{"sign", D.Sign, func(v float64) float64 { return math.Copysign(1, v) }, true},
+	{"silu", D.Silu, func(v float64) float64 { return v / (1 + math.Exp(-v)) }, false},
+	{"sqrt", D.Sqrt, math.Sqrt, true},
+	{"square", D.Square, func(v float64) float64 { return v * v }, false},
+	{"tanh", D.Tanh, math.Tanh, false},
 }
 
 func unary(t *opsRun, f opsFunction, dt ops.DataType) {
@@ -412,7 +430,7 @@ func unary(t *opsRun, f opsFunction, dt ops.DataType) {
 		}
 	}
 	tx := t.tiles(x, dt)
-	got := t.run(func(c call) (*ops.Tensor, error) { return f.device(t.d, c.ctx, tx, c.opts...) })
+	got := t.run(f.device, tx)
 	want := makeArray(x.dims, func(i index) float64 { return f.exact(float64(float32(x.at(i)))) })
 	t.rounded(got, want, dt, 1./(1<<20))
 }
@@ -420,40 +438,24 @@ func unary(t *opsRun, f opsFunction, dt ops.DataType) {
 type move struct {
 	name   string
 	dims   index
-	device func(d *ops.Device, c call, a *ops.Tensor) (*ops.Tensor, error)
+	device any   // of D, with a tensor
+	args   []any // after it
 	result index
 	from   func(i index) index // where an element of the result comes from
 }
 
 func opsMoves() []move {
 	stays := func(i index) index { return i }
-	type (
-		D = *ops.Device
-		T = *ops.Tensor
-	)
 	return []move{
-		{"slice", index{2, 2, 40, 70}, func(d D, c call, a T) (T, error) {
-			return d.Slice(c.ctx, a, []int{1, 0, 3, 5}, []int{2, 2, 39, 60}, c.opts...)
-		}, index{1, 2, 36, 55}, func(i index) index { return index{i[0] + 1, i[1], i[2] + 3, i[3] + 5} }},
-		{"repeat", index{1, 2, 5, 33},
-			func(d D, c call, a T) (T, error) { return d.Repeat(c.ctx, a, []int{2, 1, 3, 2}, c.opts...) },
-			index{2, 2, 15, 66}, func(i index) index { return index{0, i[1], i[2] % 5, i[3] % 33} }},
-		{"transpose of rows and columns", index{1, 2, 40, 70},
-			func(d D, c call, a T) (T, error) { return d.Transpose(c.ctx, a, -2, -1, c.opts...) },
-			index{1, 2, 70, 40}, func(i index) index { return index{i[0], i[1], i[3], i[2]} }},
-		{"transpose of heads and rows", index{2, 3, 33, 40},
-			func(d D, c call, a T) (T, error) { return d.Transpose(c.ctx, a, 1, 2, c.opts...) },
-			index{2, 33, 3, 40}, func(i index) index { return index{i[0], i[2], i[1], i[3]} }},
-		{"permute", index{2, 3, 33, 40},
-			func(d D, c call, a T) (T, error) { return d.Permute(c.ctx, a, []int{3, 0, 2, 1}, c.opts...) },
-			index{40, 2, 33, 3}, func(i index) index { return index{i[1], i[3], i[2], i[0]} }},
-		{"to rows", index{1, 2, 40, 70},
-			func(d D, c call, a T) (T, error) { return d.ToLayout(c.ctx, a, ops.RowMajor, c.opts...) }, index{1, 2, 40, 70}, stays},
-		{"to tiles", index{1, 2, 40, 70},
-			func(d D, c call, a T) (T, error) { return d.ToLayout(c.ctx, a, ops.Tile, c.opts...) }, index{1, 2, 40, 70}, stays},
-		{"to shards", index{1, 2, 32, 64}, func(d D, c call, a T) (T, error) {
-			return d.ToMemoryConfig(c.ctx, a, ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(1, 2)), c.opts...)
-		}, index{1, 2, 32, 64}, stays},
+		{"slice", index{2, 2, 40, 70}, D.Slice, []any{[]int{1, 0, 3, 5}, []int{2, 2, 39, 60}}, index{1, 2, 36, 55},
+			func(i index) index { return index{i[0] + 1, i[1], i[2] + 3, i[3] + 5} }},
+		{"repeat", index{1, 2, 5, 33}, D.Repeat, []any{[]int{2, 1, 3, 2}}, index{2, 2, 15, 66}, func(i index) index { return index{0, i[1], i[2] % 5, i[3] % 33} }},
+		{"transpose of rows and columns", index{1, 2, 40, 70}, D.Transpose, []any{-2, -1}, index{1, 2, 70, 40}, func(i index) index { return index{i[0], i[1], i[3], i[2]} }},
+		{"transpose of heads and rows", index{2, 3, 33, 40}, D.Transpose, []any{1, 2}, index{2, 33, 3, 40}, func(i index) index { return index{i[0], i[2], i[1], i[3]} }},
+		{"permute", index{2, 3, 33, 40}, D.Permute, []any{[]int{3, 0, 2, 1}}, index{40, 2, 33, 3}, func(i index) index { return index{i[1], i[3], i[2], i[0]} }},
+		{"to rows", index{1, 2, 40, 70}, D.ToLayout, []any{ops.RowMajor}, index{1, 2, 40, 70}, stays},
+		{"to tiles", index{1, 2, 40, 70}, D.ToLayout, []any{ops.Tile}, index{1, 2, 40, 70}, stays},
+		{"to shards", index{1, 2, 32, 64}, D.ToMemoryConfig, []any{ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(1, 2))}, index{1, 2, 32, 64}, stays},
 	}
 }
 
@@ -467,9 +469,9 @@ func moveCases(cs *table) {
 			cs.add(func(t *opsRun) {
 				x := t.numbers(m.dims, c.dt)
 				tx := t.send(x, c.dt, c.l, c.m)
-				got := t.run(func(c call) (*ops.Tensor, error) { return m.device(t.d, c, tx) })
+				got := t.run(m.device, append([]any{tx}, m.args...)...)
 				t.exactly(got, makeArray(m.result, func(i index) float64 { return x.at(m.from(i)) }))
-			}, "%s %s %s", m.name, typeName(c.dt), layoutName(c.l))
+			}, "%s %s %s", m.name, c.dt, c.l)
 		}
 	}
 	for dim := range 4 {
@@ -481,10 +483,10 @@ func concat(t *opsRun, dim int) {
 	x, y := t.numbers(index{2, 2, 33, 40}, ops.BFloat16), index{2, 2, 33, 40}
 	y[dim] = 3
 	z := t.numbers(y, ops.BFloat16)
-	in := []*ops.Tensor{t.tiles(x, ops.BFloat16), t.send(z, ops.BFloat16, ops.RowMajor, opsL1)}
+	in := []T{t.tiles(x, ops.BFloat16), t.send(z, ops.BFloat16, ops.RowMajor, opsL1)}
 	dims := x.dims
 	dims[dim] += 3
-	got := t.run(func(c call) (*ops.Tensor, error) { return t.d.Concat(c.ctx, in, dim, c.opts...) })
+	got := t.run(D.Concat, in, dim)
 	t.exactly(got, makeArray(dims, func(i index) float64 {
 		if i[dim] < x.dims[dim] {
 			return x.at(i)

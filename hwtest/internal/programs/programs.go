@@ -43,7 +43,13 @@ func Cases() (cs rig.Table) {
 	cs.Add("argument counts differ by core", "cores may have different numbers of arguments", differingArguments)
 	cs.Add("five texts up to the limit", "five long kernels share the kernel-config memory",
 		func(t *rig.T) { LongText(t, 1024, rig.Processors()) })
-	cs.Add("text beyond the limit", "kernels that don't fit are a *ProgramError", textBeyond)
+	cs.Add("text beyond the limit", "kernels that don't fit are a *ProgramError", func(t *rig.T) {
+		for _, over := range []int{16, 64, 100_000, 1 << 20} {
+			im := rig.Padded(t.Own("sum_text"), int(t.L1.KernelConfigSize)+over)
+			wantProgramError(t, rig.OneKernel(reprise.Kernel{Name: "too long", Image: im, Processor: chip.BRISC,
+				Cores: []chip.Range{t.Grid()}}))
+		}
+	})
 	cs.Add("commands longer than a fetch entry", "a program's commands may span several entries", LongCommands)
 	cs.Add("several kernel groups", "rows of cores run different kernels of one program", kernelGroups)
 	cs.Add("pipeline over three compute processors", "circular buffers chain all five processors of a tile", func(t *rig.T) {
@@ -53,10 +59,23 @@ func Cases() (cs rig.Table) {
 	cs.Add("chain through all cores", "a word handed from core to core passes each exactly once", Chain)
 	cs.Add("sixteen semaphores", "all semaphores of a core are separate words with their initial values", sixteenSemaphores)
 	cs.Add("config ring wraps", "programs of changing size follow each other around the kernel-config ring", func(t *rig.T) { ConfigRing(t, t.Size(400, 60)) })
-	cs.Add("thousands of runs", "nothing runs out in thousands of runs without a wait", thousandsOfRuns)
+	cs.Add("thousands of runs", "nothing runs out in thousands of runs without a wait", func(t *rig.T) {
+		f := t.Follow()
+		x := f.Load("again", 3, chip.Grid(2, 2))
+		for range t.Size(t.More(2000, 100_000), 300) {
+			f.Start(x)
+		}
+		f.Check("mixed")
+	})
 	cs.Add("close one of two", "closing a program frees its memory and leaves others as they are", closeOne)
 	cs.Add("no kernel at all on a core", "cores without a kernel report completion too", EmptyCores)
-	cs.Add("used after close", "a closed program isn't run", usedAfterClose)
+	cs.Add("used after close", "a closed program isn't run", func(t *rig.T) {
+		x := t.Load(t.BlankProgram("gone"))
+		t.Release(x)
+		_, captured := t.Record("t", rig.Running(x))
+		t.AllFail(reprise.ErrReleased, map[string]error{"run": t.Queue.Run(t.Ctx, x), "release": x.Release(t.Ctx), "capture": captured},
+			`"gone"`, "it has been released already")
+	})
 	return cs
 }
 
@@ -160,15 +179,6 @@ func CopyBuffer(t *rig.T) {
 	}
 }
 
-func thousandsOfRuns(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("again", 3, chip.Grid(2, 2))
-	for range t.Size(t.More(2000, 100_000), 300) {
-		f.Start(x)
-	}
-	f.Check("mixed")
-}
-
 func closeOne(t *rig.T) {
 	f := t.Follow()
 	a := f.Load("a", 1)
@@ -179,14 +189,6 @@ func closeOne(t *rig.T) {
 	t.SameMemory(before)
 	f.Start(a)
 	f.Check("mixed")
-}
-
-func usedAfterClose(t *rig.T) {
-	x := t.Load(t.BlankProgram("gone"))
-	t.Release(x)
-	_, captured := t.Record("t", rig.Running(x))
-	t.AllFail(reprise.ErrReleased, map[string]error{"run": t.Queue.Run(t.Ctx, x), "release": x.Release(t.Ctx), "capture": captured},
-		`"gone"`, "it has been released already")
 }
 
 func Arguments(t *rig.T, p chip.Processor, unique, common int) {
@@ -574,14 +576,6 @@ func LongText(t *rig.T, free int, on []chip.Processor) {
 		for _, c := range []chip.Core{t.Grid().Start, t.Grid().End} {
 			rig.Equal(t, got[t.WorkerIndex(c)], want[i], "%v of core %v: sum", p, c)
 		}
-	}
-}
-
-func textBeyond(t *rig.T) {
-	for _, over := range []int{16, 64, 100_000, 1 << 20} {
-		im := rig.Padded(t.Own("sum_text"), int(t.L1.KernelConfigSize)+over)
-		wantProgramError(t, rig.OneKernel(reprise.Kernel{Name: "too long", Image: im, Processor: chip.BRISC,
-			Cores: []chip.Range{t.Grid()}}))
 	}
 }
 

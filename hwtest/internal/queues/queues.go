@@ -32,7 +32,15 @@ func Split() (cs rig.Table) {
 	cs.Add("trace over both queues released", "a release frees everything of all parts of a trace", spanRelease)
 	cs.Add("trace over both queues in steps and pieces", "a trace over both queues does the same in pieces and whole", spanInPieces)
 	cs.Add("trace over both queues from a file", "a trace over both queues from a file has its edges", spanFromFile)
-	cs.Add("bisect over both queues", "the program that goes wrong is found, whichever queue it is on", spanBisect)
+	cs.Add("bisect over both queues", "the program that goes wrong is found, whichever queue it is on", func(t *rig.T) {
+		r := newRelay(t)
+		tr := r.captured("bisected", 3)
+		prepare := func(int) error {
+			return errors.Join(t.Queue.Write(t.Ctx, r.a, 0, make([]byte, r.a.Size())), t.Queue.Wait(t.Ctx))
+		}
+		t.Bisects(tr, prepare, 0, 3, 4, -1)
+		r.check(3, "the whole trace")
+	})
 	return cs
 }
 
@@ -42,25 +50,39 @@ func Cases() (cs rig.Table) {
 		func(t *rig.T, n int) { InTurn(t, n, t.Size(24, 6)) }, 1, 3, 7, 8, 9)
 	rig.Each(&cs, "trace of %d programs on queue 1", "the second queue replays what was captured on it, between runs of both queues",
 		traceOnQueue1, 1, 8, 40)
-	cs.Add("programs on queue 1", "the second queue runs programs as the first one does", programsOnQueue1)
-	cs.Add("sizes in turn", "programs of all sizes pass with the workers around the kernel-config ring", sizesInTurn)
+	cs.Add("programs on queue 1", "the second queue runs programs as the first one does", func(t *rig.T) {
+		f, x := t.Mixing(3)
+		for range t.Size(50, 12) {
+			f.On(t.Both()[1]).Start(x)
+		}
+		t.FinishBoth()
+		f.Check("after all runs")
+	})
+	cs.Add("sizes in turn", "programs of all sizes pass with the workers around the kernel-config ring", func(t *rig.T) {
+		f := t.Follow()
+		xs := f.LoadSizes(1, []int{0, 40_000, 1000, 30_000, 60_000, 5000}, chip.Grid(3, 3))
+		inTurn(f, t.Size(60, 12), func(f *rig.Mix, turn int) {
+			for i := range 1 + turn%4 {
+				f.Start(xs[(turn*5+i)%len(xs)])
+			}
+		})
+	})
 	cs.Add("overlap is refused", "programs of two queues on the same workers need an edge", overlapIsRefused)
 	cs.Add("traces in turn", "traces of both queues replay in turn", tracesInTurn)
 	cs.Add("transfers on both queues", "both queues move data at the same time", transfersOnBoth)
-	cs.Add("transfers beside a program", "one queue moves data while a program of the other runs", transfersBeside)
+	cs.Add("transfers beside a program", "one queue moves data while a program of the other runs", func(t *rig.T) {
+		q, b := t.Both(), t.DRAMBuffer(2048*40, 2048)
+		release := t.Spinning(q[0], t.Grid())
+		for i := range t.Size(5, 2) {
+			t.OK(t.On(q[1]).ComesBack(b, i))
+		}
+		release(q[1])
+		t.FinishBoth()
+	})
 	cs.Add("goroutines on both queues", "goroutines share the queues in the order in which calls return", goroutinesOnBoth)
 	cs.Add("sub-devices", "programs of one sub-device run while one of another doesn't end", subDevices)
 	cs.Add("started reads", "started reads complete in order on both queues", startedReads)
 	return cs
-}
-
-func programsOnQueue1(t *rig.T) {
-	f, x := t.Mixing(3)
-	for range t.Size(50, 12) {
-		f.On(t.Both()[1]).Start(x)
-	}
-	t.FinishBoth()
-	f.Check("after all runs")
 }
 
 func InTurn(t *rig.T, n, turns int) {
@@ -82,16 +104,6 @@ func inTurn(f *rig.Mix, turns int, do func(f *rig.Mix, turn int)) {
 	}
 	f.T.FinishBoth()
 	f.Check("after all turns")
-}
-
-func sizesInTurn(t *rig.T) {
-	f := t.Follow()
-	xs := f.LoadSizes(1, []int{0, 40_000, 1000, 30_000, 60_000, 5000}, chip.Grid(3, 3))
-	inTurn(f, t.Size(60, 12), func(f *rig.Mix, turn int) {
-		for i := range 1 + turn%4 {
-			f.Start(xs[(turn*5+i)%len(xs)])
-		}
-	})
 }
 
 func overlapIsRefused(t *rig.T) {
@@ -160,16 +172,6 @@ func transfersOnBoth(t *rig.T) {
 		})
 	}
 	wg.Wait()
-}
-
-func transfersBeside(t *rig.T) {
-	q, b := t.Both(), t.DRAMBuffer(2048*40, 2048)
-	release := t.Spinning(q[0], t.Grid())
-	for i := range t.Size(5, 2) {
-		t.OK(t.On(q[1]).ComesBack(b, i))
-	}
-	release(q[1])
-	t.FinishBoth()
 }
 
 func goroutinesOnBoth(t *rig.T) {
@@ -575,16 +577,6 @@ func spanFromFile(t *rig.T) {
 	}
 }
 
-func spanBisect(t *rig.T) {
-	r := newRelay(t)
-	tr := r.captured("bisected", 3)
-	prepare := func(int) error {
-		return errors.Join(t.Queue.Write(t.Ctx, r.a, 0, make([]byte, r.a.Size())), t.Queue.Wait(t.Ctx))
-	}
-	t.Bisects(tr, prepare, 0, 3, 4, -1)
-	r.check(3, "the whole trace")
-}
-
 // Events follows tt-metal's EnqueueWaitForEvent and MeshEventsTestSuite.
 func Events() (cs rig.Table) {
 	cs.Add("ten events", "events of a queue are done in order, and each can be queried", tenEvents)
@@ -593,8 +585,25 @@ func Events() (cs rig.Table) {
 	cs.Add("query", "a query is true once everything before the recording has run", queryEvents)
 	cs.Add("wait holds the queue", "nothing after a wait runs before the recording is done", WaitHolds)
 	cs.Add("never recorded", "a wait that nothing ends is an error at the call", neverRecorded)
-	cs.Add("two waits for one recording", "a recording can be waited for any number of times", twoWaits)
-	cs.Add("recordings without a waiting reader", "the dispatcher never stops because the host reads no reports", unreadRecordings)
+	cs.Add("two waits for one recording", "a recording can be waited for any number of times", func(t *rig.T) {
+		q, e := t.Both(), t.Dev.NewEvent("e")
+		t.OK(q[0].Record(t.Ctx, e))
+		for range 10 {
+			t.OK(q[1].WaitEvent(t.Ctx, e))
+			t.WaitFor(e)
+		}
+		t.FinishBoth()
+	})
+	cs.Add("recordings without a waiting reader", "the dispatcher never stops because the host reads no reports", func(t *rig.T) {
+		q := t.Both()
+		e, f := t.Dev.NewEvent("e"), t.Dev.NewEvent("f")
+		for range t.Size(1500, 100) { // more than the completion queue has room for
+			t.Follows(q[1], q[0], e)
+			t.Follows(q[0], q[1], f)
+		}
+		t.WaitFor(f)
+		t.FinishBoth()
+	})
 	cs.Add("ids wrap", "ids of events wrap at 32 bits in the middle of a long exchange", idsWrap)
 	cs.Add("device time", "timed events carry times in the order in which they happened", deviceTime)
 	cs.Add("four events", "overlapping work of two queues touches no other data", func(t *rig.T) { FourEvents(t, t.Size(12, 4)) })
@@ -695,27 +704,6 @@ func neverRecorded(t *rig.T) {
 		}
 	}
 	t.AllFail(dispatch.ErrNotRecorded, map[string]error{"synchronize": e.Wait(t.Ctx), "query": rig.Error(e.Query())})
-	t.FinishBoth()
-}
-
-func twoWaits(t *rig.T) {
-	q, e := t.Both(), t.Dev.NewEvent("e")
-	t.OK(q[0].Record(t.Ctx, e))
-	for range 10 {
-		t.OK(q[1].WaitEvent(t.Ctx, e))
-		t.WaitFor(e)
-	}
-	t.FinishBoth()
-}
-
-func unreadRecordings(t *rig.T) {
-	q := t.Both()
-	e, f := t.Dev.NewEvent("e"), t.Dev.NewEvent("f")
-	for range t.Size(1500, 100) { // more than the completion queue has room for
-		t.Follows(q[1], q[0], e)
-		t.Follows(q[0], q[1], f)
-	}
-	t.WaitFor(f)
 	t.FinishBoth()
 }
 

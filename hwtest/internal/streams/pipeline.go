@@ -69,7 +69,13 @@ func Pipelines() (cs rig.Table) {
 		cs.Add("left: "+name, "a loop that ends early leaves the device clean", p.left)
 	}
 	cs.Add("overlap", "data move while the model runs, and nothing is overwritten before it is read", pipeOf("transfer queue").overlaps)
-	cs.Add("two pipelines", "pipelines on one device take turns on its queues and workers", twoPipelines)
+	cs.Add("two pipelines", "pipelines on one device take turns on its queues and workers", func(t *rig.T) {
+		a, b := pipeOf("transfer queue").compile(t, 1), pipeOf("trace, two queues").compile(t, 3)
+		for range t.Size(4, 2) {
+			whole(t, a, 3, 1)
+			whole(t, b, 3, 3)
+		}
+	})
 	cs.Add("other work in between", "the queues may be used for other work between two runs", workBetween)
 	cs.Add("several outputs", "all outputs of a model are read before they are overwritten", severalOutputs)
 	cs.Add("preallocated outputs", "outputs that are reused hold the right data when they are returned", preallocated)
@@ -237,14 +243,6 @@ func (p pipe) left(t *rig.T) {
 
 // Flow lets n inputs pass through one of the pipelines.
 func Flow(t *rig.T, name string, n int) { whole(t, pipeOf(name).compile(t, pipeSteps), n, pipeSteps) }
-
-func twoPipelines(t *rig.T) {
-	a, b := pipeOf("transfer queue").compile(t, 1), pipeOf("trace, two queues").compile(t, 3)
-	for range t.Size(4, 2) {
-		whole(t, a, 3, 1)
-		whole(t, b, 3, 3)
-	}
-}
 
 func workBetween(t *rig.T) {
 	line := pipeOf("transfer queue").compile(t, pipeSteps)

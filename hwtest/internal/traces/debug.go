@@ -223,7 +223,11 @@ func debugCases() (cs rig.Table) {
 	cs.Add("look between steps", "buffers can be read and written between steps, and nothing else runs", lookBetween)
 	cs.Add("check a trace", "a trace that does what its programs do passes", checkTrace)
 	cs.Add("check finds the program", "the first program that differs in a replay is named", checkFinds)
-	cs.Add("bisect by results", "the first program after which a result is wrong is found", bisectResults)
+	cs.Add("bisect by results", "the first program after which a result is wrong is found", func(t *rig.T) {
+		f := t.Follow()
+		tr, _ := sequence(t, f, 10)
+		t.Bisects(tr, func(int) error { return t.Queue.Write(t.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())) }, 0, 3, 7, 9, -1)
+	})
 	cs.AddHang("bisect a hang", "the program that hangs is found by steps and by replays of beginnings", bisectHang)
 	return cs
 }
@@ -352,12 +356,6 @@ func checkFinds(t *rig.T) {
 	}
 	t.Holds(out, rig.Pattern(2, 64), "a buffer after the check")
 	f.Check("after the check")
-}
-
-func bisectResults(t *rig.T) {
-	f := t.Follow()
-	tr, _ := sequence(t, f, 10)
-	t.Bisects(tr, func(int) error { return t.Queue.Write(t.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())) }, 0, 3, 7, 9, -1)
 }
 
 func bisectHang(t *rig.T) {

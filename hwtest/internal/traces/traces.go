@@ -30,7 +30,15 @@ func Cases() (cs rig.Table) {
 	rig.Each(&cs, "%d traces alive", "several traces replay in any order without touching each other", tracesAlive, 1, 3, 8)
 	cs = slices.Concat(cs, captureCases(), debugCases(), fileCases())
 	cs.Add("capture runs nothing", "what is recorded doesn't run, and the queue goes on as before", captureRunsNothing)
-	cs.Add("hundreds of replays", "replays follow each other without waits, hundreds of times", hundredsOfReplays)
+	cs.Add("hundreds of replays", "replays follow each other without waits, hundreds of times", func(t *rig.T) {
+		on := chip.Grid(2, 2)
+		f, x := t.Mixing(5, on)
+		tr := f.Capture("t", x, x)
+		for range t.Size(t.More(1000, 50_000), 100) {
+			f.Replay(tr)
+		}
+		f.Check("after all replays")
+	})
 	cs.Add("different programs", "programs of all sizes share the kernel-config ring in a replay", mixedSizes)
 	cs.Add("long commands", "a program whose commands span fetch entries can be recorded", func(t *rig.T) {
 		longTrace(t, func(tr *reprise.Trace) { t.OK(tr.Replay(t.Ctx), t.Queue.Wait(t.Ctx)) })
@@ -39,7 +47,16 @@ func Cases() (cs rig.Table) {
 	cs.Add("release gives memory back", "after a release everything is allocated as before the capture", traceRelease)
 	cs.Add("error names the place", "a *CaptureError names the operation and the caller's line", captureErrorPlace)
 	cs.Add("closed program in a trace", "a trace keeps the kernels of a program that was closed", closedInTrace)
-	cs.Add("freed buffer in a trace", "memory that a trace writes isn't handed out before its release", freedInTrace)
+	cs.Add("freed buffer in a trace", "memory that a trace writes isn't handed out before its release", func(t *rig.T) {
+		b := t.L1Buffer(64*t.Grid().Size(), 64)
+		x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
+		tr := t.Capture("t", x)
+		t.Release(x)
+		t.Free(b)
+		leavesOthers(t, tr, b)
+		t.Release(tr)
+		rig.Equal(t, t.L1Buffer(b.Size(), 64).Addr(), b.Addr(), "address of a buffer after the release")
+	})
 	cs.Add("description", "a trace's size, steps, extents and text agree", traceDescription)
 	cs.Add("concurrent use", "a queue takes replays, runs and transfers from several goroutines", concurrentUse)
 	cs.Add("replays allocate nothing", "a replay allocates no memory on the host", replayAllocates).Alone = true
@@ -93,16 +110,6 @@ func captureRunsNothing(t *rig.T) {
 	t.Release(tr)
 	f.Start(x)
 	f.Check("after a trace that never ran was released")
-}
-
-func hundredsOfReplays(t *rig.T) {
-	on := chip.Grid(2, 2)
-	f, x := t.Mixing(5, on)
-	tr := f.Capture("t", x, x)
-	for range t.Size(t.More(1000, 50_000), 100) {
-		f.Replay(tr)
-	}
-	f.Check("after all replays")
 }
 
 func mixedSizes(t *rig.T) {
@@ -181,17 +188,6 @@ func closedInTrace(t *rig.T) {
 		f.Start(y)
 	}
 	f.Check("replays of a closed program")
-}
-
-func freedInTrace(t *rig.T) {
-	b := t.L1Buffer(64*t.Grid().Size(), 64)
-	x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
-	tr := t.Capture("t", x)
-	t.Release(x)
-	t.Free(b)
-	leavesOthers(t, tr, b)
-	t.Release(tr)
-	rig.Equal(t, t.L1Buffer(b.Size(), 64).Addr(), b.Addr(), "address of a buffer after the release")
 }
 
 // leavesOthers replays a trace that writes a released buffer, beside buffers that are new.
@@ -304,7 +300,12 @@ func replayAllocates(t *rig.T) {
 
 func captureCases() (cs rig.Table) {
 	cs.Add("begin and end", "between Begin and End a queue records what it is given", beginAndEnd)
-	cs.Add("buffer freed inside a capture", "memory that is freed inside a capture isn't handed out beside the trace", freedInCapture)
+	cs.Add("buffer freed inside a capture", "memory that is freed inside a capture isn't handed out beside the trace", func(t *rig.T) {
+		b := t.L1Buffer(64*t.Grid().Size(), 64)
+		x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
+		tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), x.Release(t.Ctx), b.Release()) }))
+		leavesOthers(t, tr, b)
+	})
 	cs.Add("release with replays in the queue", "a release waits for replays, and new traces work in its place", releaseBehindReplays)
 	cs.Add("traces share a pool", "traces whose intermediates share memory each compute what they should", tracesSharePool)
 	rig.Each(&cs, "%s inside a capture", "what a trace can't hold is a *CaptureError, and the queue works on", insideCapture,
@@ -316,7 +317,16 @@ func captureCases() (cs rig.Table) {
 	cs.Add("buffers as parameters", "replays read and write the buffers that were set before them", ParamBuffers)
 	cs.Add("replay with parameters allocates nothing", "a replay allocates nothing, whether parameters have changed or not",
 		paramAllocates).Alone = true
-	cs.Add("arguments of programs", "a run has the arguments set last, a trace those of its capture", setArguments)
+	cs.Add("arguments of programs", "a run has the arguments set last, a trace those of its capture", func(t *rig.T) {
+		f, x := t.Mixing(5)
+		tr := f.Capture("t", x)
+		for i := range uint32(6) {
+			t.OK(x.SetArg(rig.MixNumber, 10*i), t.Queue.Run(t.Ctx, x))
+			f.Run(10 * i)
+			f.Replay(tr)
+		}
+		f.Check("runs and replays")
+	})
 	return cs
 }
 
@@ -404,13 +414,6 @@ func beginAndEnd(t *rig.T) {
 		f.Ran(x)
 	}
 	f.Check("the replay")
-}
-
-func freedInCapture(t *rig.T) {
-	b := t.L1Buffer(64*t.Grid().Size(), 64)
-	x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
-	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), x.Release(t.Ctx), b.Release()) }))
-	leavesOthers(t, tr, b)
 }
 
 func releaseBehindReplays(t *rig.T) {
@@ -591,15 +594,4 @@ func paramAllocates(t *rig.T) {
 		replay()
 	})
 	f.Check("all replays")
-}
-
-func setArguments(t *rig.T) {
-	f, x := t.Mixing(5)
-	tr := f.Capture("t", x)
-	for i := range uint32(6) {
-		t.OK(x.SetArg(rig.MixNumber, 10*i), t.Queue.Run(t.Ctx, x))
-		f.Run(10 * i)
-		f.Replay(tr)
-	}
-	f.Check("runs and replays")
 }

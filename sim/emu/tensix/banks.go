@@ -4,6 +4,7 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 
 func (e *Engine) fillSource(t *thread, unit uint32) bool {
 	s, name := e.source(unit)
+	e.ordered(t, objectBanks+2*unit+s.unpack)
 	if !s.fill() {
 		return e.nonContractual("the bank of %s is valid already", name)
 	}
@@ -21,6 +22,7 @@ func (e *Engine) clearValid(t *thread, mask uint32) bool {
 			continue
 		}
 		s, name := e.source(unit)
+		e.ordered(t, objectBanks+2*unit+s.matrix)
 		if t.field(isa.ThreadKeepSrcValid+isa.Thread(unit)) != 0 {
 			s.matrix ^= 1
 			s.changes++
@@ -39,7 +41,12 @@ func (e *Engine) cleardvalid(t *thread, a cleardvalidArgs) bool {
 		return e.unsupported("no sources")
 	}
 	for unit := range uint32(2) {
-		if s, name := e.source(unit); a.sources>>unit&1 != 0 && !s.free() {
+		if a.sources>>unit&1 == 0 {
+			continue
+		}
+		s, name := e.source(unit)
+		e.ordered(t, objectBanks+2*unit+s.matrix)
+		if !s.free() {
 			return e.nonContractual("the bank of %s is not valid", name)
 		}
 	}

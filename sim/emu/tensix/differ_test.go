@@ -235,7 +235,9 @@ func (t *testTile) Stored(addr uint32, n int) {
 	t.dirty = append(t.dirty, [2]uint32{addr / 4, (addr+uint32(n)-1)/4 + 1})
 }
 
-func (t *testTile) StoreConfig(word, value uint32) bool   { return false }
+func (t *testTile) StoreConfig(word, value uint32) bool { return false }
+func (t *testTile) Ordered(int, uint32)                 {}
+
 func (t *testTile) StoreRegister(addr, value uint32) bool { return false }
 
 func (t *testTile) mark() {

@@ -21,6 +21,9 @@ type Tile interface {
 	Loaded(addr uint32, n int)
 	// Stored is called after the engine has changed n bytes of L1 at addr.
 	Stored(addr uint32, n int)
+	// Ordered is called after RefuseHazards, when an instruction of a thread has waited for an
+	// object or changed it: semaphore i is number i, and banks of the sources and mutexes follow.
+	Ordered(thread int, object uint32)
 	// StoreConfig stores a word of the configuration that acts on processors. It returns false if
 	// it refuses, or suspends the engine; it is called again after Resume.
 	StoreConfig(word, value uint32) bool
@@ -120,6 +123,9 @@ func New(arch chip.Arch, tile Tile) *Engine {
 	e.sfpu.reset()
 	return e
 }
+
+// Issuer returns the thread of the newest instruction, after RefuseHazards.
+func (e *Engine) Issuer() int { return int(e.issuer) }
 
 // Fault returns why the engine stopped, or nil.
 func (e *Engine) Fault() *Refusal { return e.fault }

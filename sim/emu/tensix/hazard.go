@@ -21,6 +21,10 @@ const (
 	// tt-metal's BRISC clears Dst and sets up the vector unit through thread 0 without waiting
 	// (device_setup).
 	BootIsOver
+	// PartOfTile: what the vector unit makes of rows of Dst that are undefined since ZEROACC isn't
+	// used, if other rows of the tile have been written. A sum of rows leaves half of a tile so
+	// (_llk_math_reduce_). tt-metal's recip_tile and the like then work on all of it.
+	PartOfTile
 )
 
 type unit uint16

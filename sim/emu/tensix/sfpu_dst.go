@@ -83,15 +83,11 @@ func (e *Engine) gather(p place, wide bool) (values lreg) {
 		if wide {
 			row = wideRow(row)
 		}
-		if !e.dst.valid[row] {
-			if e.hazards != nil && e.wormhole && e.sfpu.enabled()>>(r*rowLanes)&(1<<rowLanes-1) != 0 { // ZEROACC.md
-				e.undefined("row %d of Dst is undefined since ZEROACC", row)
-				e.tolerateHazard()
-			}
-			continue
+		if e.dst.unwritten != nil {
+			e.checkLoad(row, laneColumns(e.sfpu.enabled()>>(r*rowLanes), p.column), wide)
 		}
-		if u := e.dst.unwritten; u != nil && u[row]&laneColumns(e.sfpu.enabled()>>(r*rowLanes), p.column) != 0 { // ZEROACC.md
-			e.refuseUnwritten(row)
+		if !e.dst.valid[row] {
+			continue
 		}
 		if !wide {
 			gatherRow(to, &e.dst.rows[row], p.column)

@@ -24,7 +24,7 @@ var conditions = [2][15]unit{
 // RefuseHazards makes the engine refuse, from now on, instructions that are right only if a unit is
 // quick enough:
 //
-//   - semaphores that announce work that may not be done;
+//   - semaphores that announce work that may not be done, and registers, of unpackers and packers;
 //   - use of configuration that a T core has stored but that may not have arrived;
 //   - use of configuration in the instruction after the WRCFG that writes it;
 //   - use of a configuration word or GPR that the T core stored after pushing the instruction;
@@ -73,6 +73,36 @@ func (e *Engine) refuseUnwritten(row uint32) bool {
 	e.undefined("columns %#x of row %d of Dst have been undefined since ZEROACC, though others have been written",
 		e.dst.unwritten[row], row)
 	return e.tolerateHazard()
+}
+
+// checkLoad refuses loads of columns that are undefined (ZEROACC.md).
+func (e *Engine) checkLoad(row uint32, columns uint16, wide bool) {
+	valid := e.dst.valid[row]
+	switch {
+	case columns == 0 || valid && e.dst.unwritten[row]&columns == 0 || e.partOfTile(row, wide):
+	case valid:
+		e.refuseUnwritten(row)
+	default:
+		e.undefined("row %d of Dst is undefined since ZEROACC", row)
+		e.tolerateHazard()
+	}
+}
+
+// partOfTile reports whether the issuer may load undefined data, as [PartOfTile] says.
+func (e *Engine) partOfTile(row uint32, wide bool) bool {
+	t, n := &e.threads[e.issuer], uint32(64)
+	if wide {
+		n *= 2
+	}
+	if !e.hazards.threads[e.issuer].assumes(&t.queue, PartOfTile) {
+		return false
+	}
+	for r := row &^ (n - 1); r < row|(n-1); r++ {
+		if e.dst.valid[r] && e.dst.unwritten[r] == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // tolerateHazard reports whether the engine goes on after what only RefuseHazards refuses.
@@ -143,6 +173,9 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 	case (op == opSEMPOST || op == opSEMGET) && h.tells(t, op) != 0:
 		return e.undefined("it tells others of what %v may still be doing: STALLWAIT for that, with the sync unit blocked",
 			h.tells(t, op))
+	case op == opSTOREREG && h.busy&(unitUnpack|unitPack) != 0:
+		return e.undefined("it stores to a register what %v may still be doing: STALLWAIT for that, with the scalar unit blocked",
+			h.busy&(unitUnpack|unitPack))
 	case h.busy&reads(w) != 0:
 		return e.undefined("the T core's stores to configuration or GPRs may not have arrived: "+
 			"STALLWAIT for them, with %v blocked", u)

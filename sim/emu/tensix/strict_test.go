@@ -21,7 +21,11 @@ const (
 	sfpMovElse = opSFPMOV<<24 | 3<<8 | 2<<4
 	sfpNop     = opSFPNOP << 24
 	readConfig = opRDCFG << 24
+	zero16     = opZEROACC<<24 | 1<<19
+	sfpStore0  = opSFPSTORE<<24 | 2<<16
 )
+
+func assumePartOfTile(e *Engine) { e.Assume(1, PartOfTile) }
 
 func run(e *Engine, list ...uint32) *Refusal {
 	for _, w := range list {
@@ -45,6 +49,7 @@ func strict(arch chip.Arch) *Engine {
 func storeConfig(e *Engine) { e.StoredTo(1, Configuration, 0) }
 
 func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
+	const unpackNop, storeRegister = opUNPACR_NOP<<24 | 1, opSTOREREG<<24 | 0x40000>>2
 	waitMath := map[chip.Arch]uint32{chip.Wormhole: 0x80, chip.Blackhole: 0x10}
 	for _, arch := range archs {
 		for _, tt := range []struct {
@@ -58,10 +63,16 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 			{name: "a post after a wait for it", list: prog{semInit1, zeroAll, stallSync | waitMath[arch], semPost1}},
 			{name: "a wait that blocks another unit", list: prog{semInit1, zeroAll, opSTALLWAIT<<24 | 4<<15 | waitMath[arch], semPost1}, want: "matrix unit"},
 			{name: "a post after the core waited for everything", before: func(e *Engine) { run(e, semInit1, zeroAll); e.Synced(1) }, list: prog{semPost1}},
+			{name: "a register's store while an unpacker may read", list: prog{unpackNop, storeRegister}, want: "unpacker 0"},
+			{name: "a register's store after a wait for it", list: prog{unpackNop, opSTALLWAIT<<24 | 0x20<<15 | 2, storeRegister}},
 			{name: "configuration just stored", before: storeConfig, list: prog{readConfig}, want: "stores to configuration"},
 			{name: "configuration waited for", before: storeConfig, list: prog{opSTALLWAIT<<24 | 0x80<<15 | waitStores[arch], readConfig}},
 			{name: "configuration read back", before: func(e *Engine) { e.StoredTo(1, Configuration, 0); e.Arrived(1, Configuration) }, list: prog{readConfig}},
 			{name: "another thread's stores", before: func(e *Engine) { e.StoredTo(2, Configuration, 0) }, list: prog{readConfig}},
+			{name: "half of a tile undefined", before: assumePartOfTile, list: prog{zero16, sfpLoad0, sfpStore0, sfpLoad0 | 2}},
+			{name: "all of a tile undefined", before: assumePartOfTile, list: prog{zeroAll, sfpLoad0}, want: "undefined since", wormhole: true},
+			{name: "only half of each row written", before: assumePartOfTile, list: prog{zeroAll, sfpStore0, sfpLoad0 | 2}, want: "undefined since",
+				wormhole: true},
 			{name: "a result used at once", list: prog{sfpMad, sfpMov}, want: "one cycle late", wormhole: true},
 			{name: "a result used after SFPNOP", list: prog{sfpMad, sfpNop, sfpMov}},
 			{name: "another register used at once", list: prog{sfpMad, sfpMovElse}},
@@ -80,7 +91,7 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 			f := run(e, tt.list...)
 			var found *Refusal
 			e = strict(arch)
-			e.OnHazard = func(f *Refusal) { found = f }
+			e.OnHazard = func(f *Refusal) { found = cmp.Or(found, f) }
 			if tt.before != nil {
 				tt.before(e)
 			}
@@ -162,9 +173,6 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 		moveRow = opMOVA2D<<24 | eight
 		sum     = opELWADD << 24
 		acc     = sum | 1<<21
-		zero16  = opZEROACC<<24 | 1<<19
-
-		sfpStore0 = opSFPSTORE<<24 | 2<<16
 
 		undefined = "undefined since ZEROACC"
 		oneLate   = "one cycle late"
@@ -246,14 +254,13 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 }
 
 func TestPackersMustNotReadWhatSFPSTOREHasLeftUndefined(t *testing.T) {
-	const store = opSFPSTORE<<24 | 2<<16
 	for _, tt := range []struct {
 		list []uint32
 		ok   bool
 	}{
-		{prog{zeroAll, store}, false},
-		{prog{zeroAll, store, store | 2}, true},
-		{prog{store}, true},
+		{prog{zeroAll, sfpStore0}, false},
+		{prog{zeroAll, sfpStore0, sfpStore0 | 2}, true},
+		{prog{sfpStore0}, true},
 		{prog{zeroAll}, true},
 	} {
 		e := strict(chip.Wormhole)

@@ -2,13 +2,18 @@ package tensix
 
 import "math/bits"
 
-// Signals reports whether a pushed instruction may signal others. MOPs and replays may.
-func Signals(w uint32) bool {
-	switch w >> 24 {
-	case opSEMINIT, opSEMPOST, opSEMGET, opATRELM, opMOP, opREPLAY:
-		return true
+// Objects by which threads wait for each other, after the semaphores.
+const (
+	objectBanks = 8 + 2*iota // four: of SrcA, of SrcB
+	_
+	objectMutex
+)
+
+// ordered tells the tile that a thread's instruction has used an object.
+func (e *Engine) ordered(t *thread, object uint32) {
+	if e.hazards != nil {
+		e.tile.Ordered(int(t.index), object)
 	}
-	return false
 }
 
 // Semaphore returns the value of semaphore i.
@@ -60,6 +65,7 @@ func (e *Engine) atgetm(t *thread, a atgetmArgs) bool {
 		return false
 	}
 	*o = t.index + 1
+	e.ordered(t, objectMutex)
 	return true
 }
 
@@ -73,6 +79,7 @@ func (e *Engine) atrelm(t *thread, a atgetmArgs) bool {
 	}
 	*o = 0
 	e.sync.changes++
+	e.ordered(t, objectMutex)
 	return true
 }
 
@@ -93,6 +100,7 @@ func (e *Engine) seminit(t *thread, a seminitArgs) bool {
 	}
 	e.sync.value[i], e.sync.max[i] = uint8(a.value), uint8(a.max)
 	e.sync.changes++
+	e.ordered(t, uint32(i))
 	return true
 }
 
@@ -106,12 +114,17 @@ func (e *Engine) sempost(t *thread, a sempostArgs) bool {
 	}
 	e.sync.value[i]++
 	e.sync.changes++
+	e.ordered(t, uint32(i))
 	return true
 }
 
 func (e *Engine) semget(t *thread, a sempostArgs) bool {
 	i, ok := e.one(a.semaphores)
-	return ok && e.GetSemaphore(i)
+	if !ok || !e.GetSemaphore(i) {
+		return false
+	}
+	e.ordered(t, uint32(i))
+	return true
 }
 
 const (
@@ -125,10 +138,11 @@ func (e *Engine) semwait(t *thread, a semwaitArgs) bool {
 	switch {
 	case !ok:
 		return false
-	case a.condition == whileMax:
-		return e.sync.value[i] < e.sync.max[i]
-	case a.condition == whileZero:
-		return e.sync.value[i] > 0
+	case a.condition == whileMax && e.sync.value[i] >= e.sync.max[i], a.condition == whileZero && e.sync.value[i] == 0:
+		return false
+	case a.condition == whileMax, a.condition == whileZero:
+		e.ordered(t, uint32(i))
+		return true
 	case a.condition == 0:
 		return e.undefined("no condition to wait for")
 	}

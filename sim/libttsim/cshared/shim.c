@@ -99,11 +99,13 @@ EXPORT void libttsim_clock(uint32_t clocks) {
 }
 
 // python_file returns the descriptor of a file that Python writes (internal/ttnn/observer/sitecustomize.py), or -1 in processes without
-// that.
+// that. After an exec, or Python's end, the descriptor may be another file's, and nobody handles the observer's signal.
 int python_file(const char *variable) {
   const char *value = getenv(variable);
+  struct sigaction handler;
   int process = 0, fd = -1;
-  if (value == NULL || sscanf(value, "%d %d", &process, &fd) != 2 || process != getpid())
+  if (value == NULL || sscanf(value, "%d %d", &process, &fd) != 2 || process != getpid() || sigaction(41, NULL, &handler) != 0 ||
+      handler.sa_handler == SIG_DFL)
     return -1;
   return fd;
 }

@@ -18,6 +18,9 @@ const (
 	CountedAtOnce
 	PassedBytesUnused
 	ReadInOrder
+	_
+	_
+	StoredBeforePush
 )
 
 // Processor is what a check asks a processor.

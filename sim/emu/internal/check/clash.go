@@ -91,7 +91,7 @@ func (o *Chip) WroteL1(from Origin, t *Tile, addr uint32, n int, buf []uint32) b
 // ReadL1 records a read of n bytes of a tile's L1 through a NoC, or by the host.
 func (o *Chip) ReadL1(from Origin, t *Tile, addr uint32, n int) bool {
 	by := o.by(from)
-	c, ok := t.shadow.readRange(o, by, uint64(addr), n, o.carry != nil)
+	c, ok := t.shadow.readRange(o, by, uint64(addr), n, o.carry != nil, flit)
 	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("L1 of tile %v", t.XY), t.shadow, by, uint64(addr), n, c)
 }
 
@@ -104,7 +104,7 @@ func (o *Chip) WroteDRAM(from Origin, bank int, addr uint64, n int) bool {
 
 func (o *Chip) ReadDRAM(from Origin, bank int, addr uint64, n int) bool {
 	by := o.by(from)
-	c, ok := o.drams[bank].readRange(o, by, addr, n, o.carry != nil)
+	c, ok := o.drams[bank].readRange(o, by, addr, n, o.carry != nil, flit)
 	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), o.drams[bank], by, addr, n, c)
 }
 
@@ -118,15 +118,29 @@ func (o *Chip) WroteHost(from Origin, bus uint64, n int) bool {
 
 func (o *Chip) ReadHost(from Origin, bus uint64, n int) bool {
 	by := o.by(from)
-	c, ok := o.bus.readRange(o, by, bus, n, false)
+	c, ok := o.bus.readRange(o, by, bus, n, false, flit)
 	return ok || o.refuse(from, "NoC read of", "host memory", o.bus, by, bus, n, c)
 }
 
 // Moved records that the mover reads n bytes of L1 at addr for a processor.
 func (o *Chip) Moved(from Origin, t *Tile, addr uint32, n int) bool {
 	by := o.by(from)
-	c, ok := t.shadow.readRange(o, by, uint64(addr), n, false)
+	c, ok := t.shadow.readRange(o, by, uint64(addr), n, false, flit)
 	return ok || o.refuse(from, "mover's read of", "L1", t.shadow, by, uint64(addr), n, c)
+}
+
+// Engine records that an unpacker reads n bytes of L1 at addr for a processor, or that a packer
+// writes them.
+func (o *Chip) Engine(from Origin, t *Tile, addr uint32, n int, store bool) bool {
+	by, what := from.Core.agent.now(), "unpacker's read of"
+	c, ok := clash{}, true
+	if store {
+		what = "packer's write to"
+		c, ok = t.shadow.wroteRange(o, by, uint64(addr), n, false, nil)
+	} else {
+		c, ok = t.shadow.readRange(o, by, uint64(addr), n, false, 0)
+	}
+	return ok || o.refuse(from, what, "L1", t.shadow, by, uint64(addr), n, c)
 }
 
 // Start follows a request that has just been started, or refuses it. A write's source must be in
@@ -141,7 +155,7 @@ func (o *Chip) Start(q *Transfer) (*Flight, bool) {
 	if q.Kind != Write {
 		return f, true
 	}
-	c, ok := q.Tile.shadow.readRange(o, f.by, q.FromAddr, q.N, true)
+	c, ok := q.Tile.shadow.readRange(o, f.by, q.FromAddr, q.N, true, flit)
 	return f, ok || o.refuse(q.By, "NoC write from", fmt.Sprintf("L1 of tile %v", q.Tile.XY), q.Tile.shadow, f.by, q.FromAddr, q.N, c)
 }
 
@@ -162,6 +176,9 @@ func (o *Chip) Atomic(f *Flight, t *Tile, addr uint32, learns bool) bool {
 
 // Land records that a read's data are written to L1 of the tile that asked for them.
 func (o *Chip) Land(f *Flight, data []uint32) bool {
+	if f.found {
+		return true
+	}
 	o.carry = f.by
 	defer func() { o.carry = nil }()
 	q := &f.q

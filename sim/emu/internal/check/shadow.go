@@ -216,9 +216,12 @@ func (s *shadow) wroteRange(o *Chip, by *stamp, addr uint64, n int, open bool, u
 	return clash{}, true
 }
 
-// readRange records a read of n bytes through a NoC. Up to a flit of 16 bytes it may be a poll,
-// which learns. open means until shadow.finished says so.
-func (s *shadow) readRange(o *Chip, by *stamp, addr uint64, n int, open bool) (clash, bool) {
+// flit is the bytes that a read through a NoC may poll.
+const flit = 16
+
+// readRange records a read of n bytes. Up to poll bytes it may be a poll, which learns. open means
+// until shadow.finished says so.
+func (s *shadow) readRange(o *Chip, by *stamp, addr uint64, n int, open bool, poll int) (clash, bool) {
 	reader := *by
 	if open && by.agent.core != nil {
 		reader.time = unfinished
@@ -228,7 +231,7 @@ func (s *shadow) readRange(o *Chip, by *stamp, addr uint64, n int, open bool) (c
 		if c.common {
 			by.agent.learn(s.common[a])
 		} else if e := c.last(bytesAt(addr, a, uint64(n)), by); e != 0 {
-			if e.agent() == by.agent.index || n > 16 && by.agent.core != nil {
+			if e.agent() == by.agent.index || n > poll && by.agent.core != nil {
 				return clash{a, e, c.wpc, true, false}, false
 			}
 			by.agent.learn(s.learned(o, a, c))

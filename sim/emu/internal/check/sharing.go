@@ -284,7 +284,11 @@ func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	a, t := s.agent, s.core.tile
 	if !inL1 {
 		s.queued(pending{addr: addr})
-		if s.last > a.landed && s.core.Assumes(StoresInOrder) {
+		inOrder := StoresInOrder
+		if addr >= streamBase && addr < streamEnd {
+			inOrder = StoredBeforePush
+		}
+		if s.last > a.landed && s.core.Assumes(inOrder) {
 			a.land(s.last)
 		}
 		return true

@@ -60,6 +60,7 @@ type Flight struct {
 	arriving bool // its targets may not have it
 	storing  bool // DRAM may not have it
 	arrived  bool
+	found    bool // a use of its destination before it has landed
 
 	inOrder bool   // its program relies on ReadInOrder
 	passed  uint64 // with inOrder: when its processor started the NoC's next request, or 0
@@ -304,6 +305,7 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 						"and tile %v has not seen its response counted since", what, n, f, r.XY) {
 						return false
 					}
+					f.found = true
 					f.freeLanding(nil)
 				}
 			}
