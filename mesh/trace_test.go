@@ -296,7 +296,7 @@ func (g *group) combined(how mesh.Combine, arrived, own uint32) uint32 {
 	if g.links.Line()[0].Device.Arch() == chip.Wormhole {
 		arch = arith.Wormhole
 	}
-	var hi, lo arith.DstRow
+	var hi, lo [1]arith.DstRow
 	var out arith.Row
 	l1 := make([]byte, 64)
 	pack := arith.Pack{Mid: arith.BF16, Out: arith.BF16, Wide: true}
@@ -304,15 +304,15 @@ func (g *group) combined(how mesh.Combine, arrived, own uint32) uint32 {
 	case mesh.SumTilesFloat32: // the vector unit multiplies by one and adds
 		const one = 0x3F800000
 		v := arith.EncodeDst32(arith.FlushDenormal(arch.FMA(own, one, arrived)))
-		hi[0], lo[0] = uint16(v>>16), uint16(v)
+		hi[0][0], lo[0][0] = uint16(v>>16), uint16(v)
 		pack.Mid, pack.Out = arith.FP32, arith.FP32
 	case mesh.SumTilesBFloat16: // two numbers
-		arith.Math{Arch: arch, A: arith.BF16, B: arith.BF16, Wide: true}.ElwAdd(&hi, &lo,
-			&arith.Row{own << 16, own & 0xFFFF0000}, &arith.Row{arrived << 16, arrived & 0xFFFF0000}, false)
+		arith.Math{Arch: arch, A: arith.BF16, B: arith.BF16, Wide: true}.ElwAddRows(hi[:], lo[:],
+			[]arith.Row{{own << 16, own & 0xFFFF0000}}, []arith.Row{{arrived << 16, arrived & 0xFFFF0000}}, false)
 	default:
 		return combined(how, arrived, own)
 	}
-	pack.Row(&out, &hi, &lo)
+	pack.Row(&out, &hi[0], &lo[0])
 	pack.Store(l1, out[:])
 	return binary.LittleEndian.Uint32(l1)
 }

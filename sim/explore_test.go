@@ -2,7 +2,10 @@ package sim_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
@@ -24,41 +27,28 @@ func ExampleExplore() {
 			return err
 		}
 		defer d.Close()
-		c, err := chip.New(chip.Wormhole, chip.Harvesting{})
-		if err != nil {
-			return err
-		}
-		at, err := c.Virtual(chip.Core{})
-		if err != nil {
-			return err
-		}
+		at := chip.XY{X: 18, Y: 18} // the first worker
+		var errs []error
 		for _, start := range []uint64{0, 0x6000} { // of BRISC and TRISC0
 			for i, w := range program {
-				if err := d.Write32(at, start+uint64(4*i), w); err != nil {
-					return err
-				}
+				errs = append(errs, d.Write32(at, start+uint64(4*i), w))
 			}
 		}
-		if err := d.Write32(at, 0xFFB121B0, 0x46000); err != nil { // out of reset, both at once
-			return err
-		}
+		errs = append(errs, d.Write32(at, 0xFFB121B0, 0x46000)) // out of reset, both at once
 		n, err := d.Read32(at, 0x30000)
-		if err == nil && n != 2 {
-			err = fmt.Errorf("the word is %d", n)
+		if n != 2 {
+			errs = append(errs, fmt.Errorf("the word is %d", n))
 		}
-		return err
+		return errors.Join(append(errs, err)...)
 	}
-	found, err := sim.Explore(context.Background(), sim.Bounds{Schedules: 10, Preemptions: 2}, adds)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Printf("schedule %d: %s\n", found.Runs, found.Failure)
-	again, err := sim.Schedule(found.Failing)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(adds(context.Background(), again))
+	dir, _ := os.MkdirTemp("", "")
+	defer os.RemoveAll(dir)
+	state := filepath.Join(dir, "state.json")
+	found, err := sim.Explore(context.Background(), sim.Bounds{Schedules: 10, Preemptions: 2, State: state}, adds)
+	fmt.Printf("schedule %d: %s, %v\n", found.Runs, found.Failure, err)
+	again, err := sim.Schedule(state)
+	fmt.Println(adds(context.Background(), again), err)
 	// Output:
-	// schedule 2: the word is 1
-	// the word is 1
+	// schedule 2: the word is 1, <nil>
+	// the word is 1 <nil>
 }

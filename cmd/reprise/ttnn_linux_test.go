@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -264,17 +263,16 @@ func TestTTNNFindings(t *testing.T) {
 func TestTTNNSchedules(t *testing.T) {
 	r := newTTNN(t)
 	for _, chip := range []string{"wormhole", "blackhole"} {
-		failing := filepath.Join(t.TempDir(), "failing.json")
-		run := []string{"--chip", chip, "--schedule", failing, "--timeout", "5m"}
-		script := []string{"testdata/ttnn_schedules.py", "overtakes"}
-		_, errs, code := r.output(slices.Concat(run, []string{"--schedules", "5"}, script)...)
+		failing, script := filepath.Join(t.TempDir(), "failing.json"), "testdata/ttnn_schedules.py"
+		_, errs, code := r.output("--chip", chip, "--schedule", failing, "--schedules", "5", script, "overtakes")
 		if code != 1 || !strings.Contains(errs, "a shortest schedule that fails, with 1 preemption:\n  store of BRISC") {
 			t.Errorf("%s: exit code %d: %s", chip, code, errs)
 		}
-		if out, errs, code := r.output(slices.Concat(run, script)...); code != 3 || !strings.Contains(out, "got 0") {
+		out, errs, code := r.output("--chip", chip, "--schedule", failing, script, "overtakes")
+		if code != 3 || !strings.Contains(out, "got 0") {
 			t.Errorf("%s, again: exit code %d, printed %q: %s", chip, code, out, errs)
 		}
-		_, errs, code = r.output("--chip", chip, "--schedules", "5", script[0], "fixed", script[1])
+		_, errs, code = r.output("--chip", chip, "--schedules", "5", script, "fixed", "overtakes")
 		if code != 0 || !strings.Contains(errs, "these are all; none fails") {
 			t.Errorf("%s, fixed: exit code %d: %s", chip, code, errs)
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +32,7 @@ func parseEmulator(name, rest string) (*Device, error) {
 		}
 		d.Name, d.Arch = "emu_"+arch.String(), arch
 	}
-	arch, last := d.Arch, sim.Option(nil)
+	arch := d.Arch
 	for _, w := range words[1:] {
 		key, value, _ := strings.Cut(w, "=")
 		if d.machine != nil && strings.HasPrefix(w, "link-") {
@@ -72,14 +70,12 @@ func parseEmulator(name, rest string) (*Device, error) {
 			d.opts = append(d.opts, sim.Waive(list...))
 			w = "metal"
 		case "schedule":
-			b, err := os.ReadFile(filepath.Clean(value))
-			if err == nil {
-				last, err = sim.Schedule(b)
-			}
+			o, err := sim.Schedule(value)
 			if err != nil {
 				return wrong(err, "name a file of reprise ttnn run --schedules or sim.Explore", "%v", err)
 			}
-			w = "schedule"
+			d.opts = append(d.opts, o)
+			w = key
 		case "seed", "delay", "strict":
 			o, err := numberOption(key, value)
 			if err != nil {
@@ -91,9 +87,6 @@ func parseEmulator(name, rest string) (*Device, error) {
 			return wrong(ErrUnknown, emulatorHint, "there is no option %q", w)
 		}
 		d.Name += "_" + strings.NewReplacer("=", "_", ".", "_", ":", "_", "/", "_").Replace(w)
-	}
-	if last != nil {
-		d.opts = append(d.opts, last)
 	}
 	if _, err := emulator(arch, d.opts...).Driver(); err != nil {
 		return wrong(err, "docs/cli.md lists the options of emulated cards", "%v", err)

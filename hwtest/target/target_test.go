@@ -3,8 +3,6 @@ package target
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -35,6 +33,7 @@ func TestParse(t *testing.T) {
 		{Given: "emu:blackhole,parallel,seed=3", Name: "emu_blackhole_parallel_seed_3", Arch: chip.Blackhole},
 		{Given: "emu:blackhole,driver=2.4,strict=7", Name: "emu_blackhole_driver_2_4_strict_7", Arch: chip.Blackhole, Strict: true},
 		{Given: "emu:wormhole,no-iommu,fault=slow-pins=1s,seed=3,delay=40", Name: "emu_wormhole_no-iommu_fault_slow-pins_1s_seed_3_delay_40", Arch: chip.Wormhole},
+		{Given: "emu:wormhole,schedule=testdata/schedule.json", Name: "emu_wormhole_schedule", Arch: chip.Wormhole},
 		{Given: "emu:n300,link-delay=0:8/3", Name: "emu_n300_link-delay_0_8_3", Arch: chip.Wormhole},
 		{Given: "emu:galaxy-wh,seed=2", Name: "emu_galaxy_wh_seed_2", Arch: chip.Wormhole},
 		{Given: "/dev/tenstorrent/0", Name: "dev_tenstorrent_0", Kind: Silicon},
@@ -68,7 +67,8 @@ func TestParseErrors(t *testing.T) {
 		"emu:bh,shiny": ErrUnknown, "emu:bh,": ErrUnknown, "emu:bh,driver=new": strconv.ErrSyntax, "emu:bh,driver=1.34": driver.ErrConfig,
 		"emu:bh,driver=0":      ErrUnknown,
 		"emu:bh,fault=hiccups": driver.ErrConfig, "emu:bh,seed=-1": strconv.ErrSyntax, "emu:bh,strict": strconv.ErrSyntax,
-		"emu:bh,delay=9999999999": strconv.ErrRange} {
+		"emu:bh,delay=9999999999": strconv.ErrRange, "emu:bh,schedule=missing": fs.ErrNotExist,
+		"emu:bh,schedule=testdata/schedule9.json": errors.ErrUnsupported} {
 		_, err := Parse(name, ttsim.Server("false"))
 		var e *Error
 		if !errors.As(err, &e) || e.Value != name || e.Hint == "" || !errors.Is(err, want) {
@@ -161,19 +161,5 @@ func TestShare(t *testing.T) {
 	d := parsed(t, "/dev/tenstorrent/0")
 	if s, _, err := d.Share(); err != nil || s != d {
 		t.Errorf("silicon becomes %+v, %v", s, err)
-	}
-}
-
-func TestSchedules(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "schedule.json")
-	for text, ok := range map[string]bool{"": false, `{"version": 2}`: false, `{"version": 1, "seed": 3, "holds": []}`: true} {
-		devtest.Must(t, os.WriteFile(path, []byte(text), 0o600))
-		d, err := Parse("emu:wormhole,schedule="+path, ttsim.Server("false"))
-		if (err == nil) != ok {
-			t.Errorf("%q: %v", text, err)
-		}
-		if ok && d.Name != "emu_wormhole_schedule" {
-			t.Errorf("its name is %q", d.Name)
-		}
 	}
 }

@@ -180,12 +180,7 @@ func (g *Collector) access(m emu.ChipView, a *emu.Access, later bool) Access {
 		return out
 	}
 	out.By = fmt.Sprintf("%v of %s", a.Core, where)
-	read := func(addr uint32, p []byte) error {
-		if !m.ReadCore(a.Tile, a.Core, addr, p) {
-			return errNoMemory
-		}
-		return nil
-	}
+	read := stack.Of(m.ReadCore, a.Tile, a.Core)
 	regs := stack.Registers{PC: a.PC}
 	if later {
 		regs = stack.All(m.Registers(a.Tile, a.Core), a.PC)
@@ -196,8 +191,6 @@ func (g *Collector) access(m emu.ChipView, a *emu.Access, later bool) Access {
 	}
 	return out
 }
-
-var errNoMemory = errors.New("there is no memory")
 
 // Findings returns what was found, in the order of the first times.
 func (g *Collector) Findings() []Finding {

@@ -1,9 +1,11 @@
 package schedules
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
 // Kind is what an access does to a word.
@@ -16,38 +18,40 @@ const (
 	Addition
 )
 
-var kindNames = [...]string{Load: "load", Store: "store", Addition: "addition"}
-
 // What a Run follows at most, of a round and of the whole run.
 const (
 	maxWords     = 1 << 19
 	maxConflicts = 1 << 12
 )
 
-// Run follows the accesses of one run of a chip, and applies a schedule to it.
-type Run struct {
-	holds []*hold
-	round int
-	hash  uint64
-	res   Result
-	found []conflict         // of the round
-	pairs map[[2]uint64]bool // of all conflicts
-
-	words  map[place]*word
-	paths  map[any]*Thread
-	counts map[Agent]*int // of requests
-	told   map[place]clock
-	clocks int // threads with a component
-
-	// Keep, if not nil, reports whether accesses at a program counter may be held.
-	Keep func(core chip.Processor, pc uint32, read func(addr uint32, b []byte) bool) bool
-	// Read is the chip's: it reads memory as a processor sees it.
-	Read func(tile chip.XY, core chip.Processor, addr uint32, b []byte) bool
+// Result is what a Run found out.
+type Result struct {
+	Hash      uint64
+	Conflicts []Hold // that its last hold has made possible, or all
+	Differs   bool   // even before a hold
+	Capped    bool   // there were more words or conflicts than are followed
 }
 
-type place struct {
-	tile chip.XY
-	addr uint32
+// Run follows the accesses of one run of a chip, and applies a schedule to it.
+type Run struct {
+	Seed uint64 // of what the schedule leaves open
+	// MayHold, if not nil, reports whether accesses at a program counter may be held.
+	MayHold func(p chip.Processor, pc uint32, read stack.Memory) bool
+	// Read is the chip's ReadCore.
+	Read func(tile chip.XY, p chip.Processor, addr uint32, b []byte) bool
+
+	holds []*hold
+	round int
+	res   Result
+	pairs map[[2]Point]bool // of all conflicts
+
+	// Of the round.
+	hash   uint64 // the same if each word has the same order of accesses
+	found  []conflict
+	words  map[Word]*word
+	paths  map[string]*Thread
+	counts map[Point]int // by points without Nth
+	clocks int           // threads with a component
 }
 
 type conflict struct {
@@ -58,21 +62,22 @@ type conflict struct {
 type hold struct {
 	Hold
 	hit, met bool
-	held     Held
+	letGo    func() // while it holds
 }
 
-// NewRun returns a run under a schedule.
-func NewRun(holds []Hold) *Run {
-	r := &Run{pairs: map[[2]uint64]bool{}}
-	for _, h := range holds {
+// NewRun returns a run under the first schedule of a file.
+func NewRun(f *File) *Run {
+	r := &Run{Seed: f.Seed, pairs: map[[2]Point]bool{}}
+	r.end()
+	for _, h := range slices.Concat(f.Pending[:min(1, len(f.Pending))]...) {
 		r.holds = append(r.holds, &hold{Hold: h})
 	}
-	r.clear()
 	return r
 }
 
-func (r *Run) clear() {
-	r.words, r.paths, r.counts, r.told, r.clocks = map[place]*word{}, map[any]*Thread{}, map[Agent]*int{}, map[place]clock{}, 0
+func (r *Run) room(n, most int) bool {
+	r.res.Capped = r.res.Capped || n >= most
+	return n < most
 }
 
 // Begin begins a round.
@@ -80,196 +85,54 @@ func (r *Run) Begin() {
 	r.end()
 	r.round++
 	for _, h := range r.holds {
-		if h.At.Round == r.round && h.Before != r.hash {
-			r.res.Differs = true
-		}
+		r.res.Differs = r.res.Differs || h.At.Round == r.round && h.Before != r.res.Hash
 	}
 }
 
 func (r *Run) end() {
-	sum := uint64(0)
-	for _, w := range r.words {
-		sum += w.hash
-	}
-	r.hash = mix(r.hash, sum)
+	r.res.Hash = mix(r.res.Hash, r.hash)
 	for _, c := range r.found {
 		if !c.earlier.waited {
 			r.res.Conflicts = append(r.res.Conflicts, c.Hold)
 		}
 	}
-	r.found = nil
-	r.clear()
+	r.found, r.words, r.paths, r.counts = nil, map[Word]*word{}, map[string]*Thread{}, map[Point]int{}
+	r.hash, r.clocks = 0, 0
 }
 
-// Result ends the run.
+// Result ends a round.
 func (r *Run) Result() Result {
 	r.end()
-	out := r.res
-	out.Hash = r.hash
-	for _, h := range r.holds {
-		out.Infeasible = out.Infeasible || !h.hit || !h.met
-	}
-	out.Conflicts = slices.Clone(r.res.Conflicts)
-	return out
+	return r.res
 }
 
 // Stuck lets all go that is held: nothing else can run. It reports whether there was any.
 func (r *Run) Stuck() (any bool) {
+	if r == nil {
+		return false
+	}
 	for _, h := range r.holds {
-		if h.held != nil {
-			r.res.Infeasible, any = true, true
-			h.release()
-		}
+		any = h.release() || any
 	}
 	return any
 }
 
-// Held is what waits: LetGo makes the access possible again.
-type Held interface{ LetGo() }
-
-func (h *hold) release() {
-	held := h.held
-	h.held = nil
-	held.LetGo()
-}
-
-// clock is a vector clock by threads' components, immutable once shared.
-type clock []uint32
-
-func (c clock) at(i int) uint32 {
-	if i < len(c) {
-		return c[i]
+func (h *hold) release() bool {
+	letGo := h.letGo
+	h.letGo = nil
+	if letGo != nil {
+		letGo()
 	}
-	return 0
+	return letGo != nil
 }
 
-func (c clock) join(d clock) clock {
-	for i, v := range d {
-		if v <= c.at(i) {
-			continue
-		}
-		out := make(clock, max(len(c), len(d)))
-		copy(out, c)
-		for ; i < len(d); i++ {
-			out[i] = max(out[i], d[i])
-		}
-		return out
-	}
-	return c
-}
-
-// Thread is an agent in a run.
-type Thread struct {
-	Agent
-	core      chip.Processor
-	run       *Run
-	id        uint64
-	round     int // for which the following are
-	component int
-	time      uint32
-	known     clock
-	count     *int       // of a path's requests
-	queue     []*Request // of a path: the first is held, and so all
-
-	visits [4]visit
-	next   int
-}
-
-// Thread returns a processor's thread.
-func (r *Run) Thread(tile chip.XY, core chip.Processor) *Thread {
-	return r.thread(Agent{Tile: tile, Core: core.String()}, core)
-}
-
-func (r *Run) thread(a Agent, core chip.Processor) *Thread {
-	return &Thread{Agent: a, core: core, run: r, id: (&Point{Agent: a}).hash()}
-}
-
-// begin forgets what the thread knew in an earlier round.
-func (t *Thread) begin() {
-	if t.round != t.run.round {
-		t.round, t.time, t.known, t.component = t.run.round, 0, nil, t.run.clocks
-		t.run.clocks++
-		t.visits = [len(t.visits)]visit{}
-	}
-}
-
-// access is one that happened.
-type access struct {
-	by     *Thread
-	time   uint32
-	known  clock
-	nth    int
-	pc     uint32
-	kind   Kind
-	hash   uint64 // of a load
-	waited bool   // its result made a loop wait
-}
-
-func (t *Thread) covers(a *access) bool { return t == a.by || t.known.at(a.by.component) >= a.time }
-
-func (t *Thread) learn(a *access) {
-	if !t.covers(a) {
-		t.known = t.known.join(a.clock())
-	}
-}
-
-// clock is what others learn from the access.
-func (a *access) clock() clock {
-	out := make(clock, max(len(a.known), a.by.component+1))
-	copy(out, a.known)
-	out[a.by.component] = a.time
-	return out
-}
-
-// word is what happened to a word in a round.
-type word struct {
-	changes int // so many
-	history uint64
-	hash    uint64
-	write   *access
-	adds    []*access // since write
-	reads   []*access // since the last change
-	counts  []count
-}
-
-type count struct {
-	by *Thread
-	n  int
-}
-
-func (w *word) count(t *Thread) *int {
-	for i := range w.counts {
-		if w.counts[i].by == t {
-			return &w.counts[i].n
-		}
-	}
-	w.counts = append(w.counts, count{by: t})
-	return &w.counts[len(w.counts)-1].n
-}
-
-func (r *Run) word(at place) *word {
-	w := r.words[at]
-	if w == nil {
-		if len(r.words) == maxWords {
-			r.res.Capped = true
-			return nil
-		}
-		w = new(word)
-		r.words[at] = w
-	}
-	return w
-}
-
-// Waits reports whether the processor's next access, to a word, is held.
-func (t *Thread) Waits(where chip.XY, addr uint32, held Held) bool {
-	r := t.run
+// waits reports whether an access is held, until letGo is called.
+func (r *Run) waits(p Point, letGo func()) bool {
 	for _, h := range r.holds {
-		if !h.hit && h.At.Round == r.round && h.At.Agent == t.Agent && h.At.Where == where && h.At.Addr == addr {
-			n := 0
-			if w := r.words[place{where, addr}]; w != nil {
-				n = *w.count(t)
-			}
-			if h.At.Nth == n+1 && h.hold(held) {
+		if !h.hit && h.At == p {
+			h.hit = true
+			if !h.met {
+				h.letGo = letGo
 				return true
 			}
 		}
@@ -277,234 +140,316 @@ func (t *Thread) Waits(where chip.XY, addr uint32, held Held) bool {
 	return false
 }
 
-func (h *hold) hold(held Held) bool {
-	h.hit = true
-	if !h.met {
-		h.held = held
-	}
-	return !h.met
-}
-
-// Access records a processor's access to a word, before it. value is the word's.
-func (t *Thread) Access(where chip.XY, addr uint32, kind Kind, pc, value uint32, regs *[256]uint32) {
-	t.begin()
-	w := t.run.word(place{where, addr})
-	if w == nil {
-		return
-	}
-	t.time++
-	n := w.count(t)
-	var last *visit
-	if kind == Load {
-		if last = t.waited(pc, addr, value, regs); last != nil {
-			*n--
-			w.hash -= last.load.hash
-			last.load.waited, last.load.hash = true, 0
-		}
-	}
-	*n++
-	a := &access{by: t, time: t.time, known: t.known, nth: *n, pc: pc, kind: kind}
-	a.waited = kind == Load && last != nil && value == last.value
-	t.access(where, addr, w, a, last)
-	if kind == Load {
-		t.visit(a, w, addr, value, regs)
-	}
-	t.run.happened(t.run.point(where, addr, a))
-}
-
-func (r *Run) point(where chip.XY, addr uint32, a *access) Point {
-	return Point{Agent: a.by.Agent, Round: r.round, Where: where, Addr: addr, Nth: a.nth, PC: a.pc, Kind: kindNames[a.kind]}
-}
-
 func (r *Run) happened(p Point) {
 	for _, h := range r.holds {
-		if !h.met && h.Until.is(&p) {
+		if h.Until == p {
 			h.met = true
-			if h.held != nil {
-				h.release()
-			}
+			h.release()
 		}
 	}
 }
 
-// access finds the conflicts of an access, orders it and adds it to its word.
-func (t *Thread) access(where chip.XY, addr uint32, w *word, a *access, last *visit) {
-	r := t.run
-	earlier := func(list []*access, skip bool) {
-		for _, e := range list {
-			if !skip && !t.covers(e) && !e.waited {
-				r.conflict(where, addr, e, a)
-			}
+// clock is a vector clock by threads' components, immutable once shared.
+type clock []uint32
+
+func (c clock) join(d clock) clock {
+	out := make(clock, max(len(c), len(d)))
+	copy(out, c)
+	for i, v := range d {
+		out[i] = max(out[i], v)
+	}
+	return out
+}
+
+// moment is when a thread is at something, and what it knows of others.
+type moment struct {
+	component int
+	time      uint32
+	known     clock
+}
+
+func (m *moment) clock() clock {
+	out := m.known.join(make(clock, m.component+1))
+	out[m.component] = m.time
+	return out
+}
+
+func (m *moment) covers(a *access) bool {
+	return m.component == a.component || a.component < len(m.known) && m.known[a.component] >= a.time
+}
+
+// Thread is an agent in a run.
+type Thread struct {
+	moment
+	run   *Run
+	name  string // of a processor, or what a path is to its tile
+	id    uint64
+	round int // for which the moment is
+	tile  chip.XY
+	core  chip.Processor
+	letGo func()
+
+	visits []*visit   // of a processor
+	queue  []*Request // of a path: the first is held, and so all
+}
+
+// Thread returns a processor's thread. letGo makes an access that was held possible again.
+func (r *Run) Thread(tile chip.XY, core chip.Processor, letGo func()) *Thread {
+	name := fmt.Sprintf("%v of tile %v", core, tile)
+	return &Thread{run: r, name: name, id: hashOf(name), tile: tile, core: core, letGo: letGo}
+}
+
+// begin begins an access, and forgets what the thread knew in an earlier round.
+func (t *Thread) begin() {
+	if t.round != t.run.round {
+		t.round, t.moment, t.visits = t.run.round, moment{component: t.run.clocks}, nil
+		t.run.clocks++
+	}
+	t.time++
+}
+
+// access is one that happened.
+type access struct {
+	Point
+	moment
+	by     *Thread // a processor
+	path   string  // of a request
+	pc     uint32
+	kind   Kind
+	hash   uint64 // of a load
+	waited bool   // its result made a loop wait
+}
+
+func (a *access) String() string {
+	return fmt.Sprintf("%s of %s at pc=%#x%s", [...]string{"load", "store", "addition"}[a.kind], a.by.name, a.pc, a.path)
+}
+
+// word is what happened to a word in a round.
+type word struct {
+	changed int // so many times
+	history uint64
+	store   []*access // the last one
+	adds    []*access // since then
+	reads   []*access // since the last change
+	told    clock
+}
+
+func (r *Run) word(at Word) *word {
+	w := r.words[at]
+	if w == nil {
+		w = &word{}
+		if r.room(len(r.words), maxWords) {
+			r.words[at] = w
 		}
+	}
+	return w
+}
+
+// Access is called before a processor's access to a word of its tile that has a value. It reports
+// whether the access must wait.
+func (t *Thread) Access(addr uint32, kind Kind, pc, value uint32, regs *[256]uint32) bool {
+	t.begin()
+	r, at, once := t.run, Word{t.tile, addr}, false
+	w, a := r.word(at), &access{Point: Point{Agent: t.id, Round: r.round, Word: at}, by: t, pc: pc, kind: kind}
+	key, last := a.Point, (*visit)(nil)
+	for _, v := range t.visits {
+		if kind == Load && v.load.pc == pc {
+			last = v
+		}
+	}
+	again := last != nil && last.waits(addr, regs)
+	if a.Nth = r.counts[key]; !again {
+		a.Nth++
+	}
+	if r.waits(a.Point, t.letGo) {
+		return true
+	}
+	r.counts[key] = a.Nth
+	if again {
+		r.hash -= last.load.hash
+		last.load.waited, last.load.hash = true, 0
+		a.waited = value == last.value
+		// Had it come before the only change, it would have waited for that.
+		once = w.changed == last.changed+1
+	}
+	t.access(at, w, a, once)
+	if kind == Load {
+		const others = 3
+		v := &visit{load: a, value: value, changed: w.changed, regs: [32]uint32(regs[:32])}
+		t.visits = append(t.visits[max(0, len(t.visits)-others):], v)
+	}
+	r.happened(a.Point)
+	return false
+}
+
+// access finds the conflicts of an access, orders it and adds it to its word. Its order with the
+// last changes is not to be reversed if the thread has looked at them.
+func (t *Thread) access(at Word, w *word, a *access, looked bool) {
+	var reads []*access
+	if a.kind != Load {
+		reads = slices.DeleteFunc(w.reads, func(e *access) bool { return e.waited })
+		looked = len(reads) > 0
 	}
 	changes := w.adds
-	if len(changes) == 0 && w.write != nil {
-		changes = []*access{w.write}
+	if len(changes) == 0 || a.kind == Addition {
+		changes = w.store
 	}
-	id := mix(t.id, uint64(a.nth))
-	if a.kind == Load {
-		// Had it come before the only change, it would have waited for that.
-		waits := last != nil && w.changes == last.changes+1
-		earlier(changes, waits)
-		for _, e := range changes {
-			t.learn(e)
+	a.moment = t.moment
+	earlier := slices.Concat(reads, changes)
+	for i, e := range earlier {
+		if !a.covers(e) && (i < len(reads) || !looked) {
+			t.run.conflict(at, e, a)
 		}
-		a.known = t.known
+	}
+	for _, e := range earlier {
+		if !t.covers(e) {
+			t.known = t.known.join(e.clock())
+		}
+	}
+	a.moment = t.moment
+	id := mix(a.Agent, uint64(a.Nth))
+	switch a.kind {
+	case Load:
 		if !a.waited {
 			a.hash = mix(id, w.history)
-			w.hash += a.hash
+			t.run.hash += a.hash
 		}
 		w.reads = append(w.reads, a)
 		return
-	}
-	earlier(w.reads, false)
-	looked := slices.ContainsFunc(w.reads, func(e *access) bool { return !e.waited })
-	if a.kind == Store {
-		earlier(changes, looked)
-	} else if w.write != nil {
-		earlier([]*access{w.write}, looked)
-	}
-	for _, e := range w.reads {
-		if !e.waited {
-			t.learn(e)
-		}
-	}
-	if w.write != nil {
-		t.learn(w.write)
-	}
-	w.reads = w.reads[:0:0]
-	w.changes++
-	if a.kind == Addition {
-		a.known = t.known
+	case Addition:
 		w.adds = append(w.adds, a)
-		w.history += mix(id, 1)
-		w.hash += mix(id, 1)
-		return
+		w.history += id
+		t.run.hash += id
+	case Store:
+		w.store, w.adds = []*access{a}, nil
+		w.history = mix(id, w.history)
+		t.run.hash += w.history
 	}
-	for _, e := range w.adds {
-		t.learn(e)
-	}
-	a.known = t.known
-	w.write, w.adds = a, nil
-	w.history = mix(id, w.history)
-	w.hash += w.history
+	w.reads = nil
+	w.changed++
 }
 
-func (r *Run) conflict(where chip.XY, addr uint32, e, a *access) {
+func (r *Run) conflict(at Word, e, a *access) {
 	if n := len(r.holds); n > 0 && !r.holds[n-1].hit {
 		return // the schedule without the last hold has it, too
 	}
-	h := Hold{At: r.point(where, addr, e), Until: r.point(where, addr, a), Before: r.hash}
-	key := [2]uint64{h.At.hash(), h.Until.hash()}
-	back := func(have *hold) bool { return have.At.is(&h.Until) && have.Until.is(&h.At) }
-	switch {
-	case r.pairs[key] || slices.ContainsFunc(r.holds, back):
-	case len(r.pairs) == maxConflicts:
-		r.res.Capped = true
-	default:
-		r.pairs[key] = true
-		if !r.keeps(e) || !r.keeps(a) {
-			return
-		}
-		r.found = append(r.found, conflict{h, e})
+	pair := [2]Point{e.Point, a.Point}
+	back := func(h *hold) bool { return h.At == a.Point && h.Until == e.Point }
+	if r.pairs[pair] || slices.ContainsFunc(r.holds, back) || !r.room(len(r.pairs), maxConflicts) {
+		return
+	}
+	r.pairs[pair] = true
+	if r.mayHold(e) && r.mayHold(a) {
+		text := fmt.Sprintf("%v waits for the %v, at %#x of tile %v", e, a, at.Addr, at.Tile)
+		r.found = append(r.found, conflict{Hold{text, e.Point, a.Point, r.res.Hash}, e})
 	}
 }
 
-func (r *Run) keeps(a *access) bool {
-	return r.Keep == nil || r.Keep(a.by.core, a.pc, func(addr uint32, b []byte) bool { return r.Read(a.by.Tile, a.by.core, addr, b) })
+func (r *Run) mayHold(a *access) bool {
+	return r.MayHold == nil || r.MayHold(a.by.core, a.pc, stack.Of(r.Read, a.by.tile, a.by.core))
 }
 
-// Tell is a store to what orders accesses and has no conflicts itself.
-func (t *Thread) Tell(where chip.XY, addr uint32) {
+// Order is an access to a register of the tile that orders accesses and has no conflicts itself.
+func (t *Thread) Order(addr uint32, store bool) {
 	t.begin()
-	t.time++
-	at := place{where, addr}
-	t.run.told[at] = t.run.told[at].join((&access{by: t, time: t.time, known: t.known}).clock())
-}
-
-// Hear is a load of the same.
-func (t *Thread) Hear(where chip.XY, addr uint32) {
-	t.begin()
-	t.known = t.known.join(t.run.told[place{where, addr}])
+	if w := t.run.word(Word{t.tile, addr}); store {
+		w.told = w.told.join(t.clock())
+	} else {
+		t.known = t.known.join(w.told)
+	}
 }
 
 // Request is a processor's request to a NoC.
 type Request struct {
-	held Held
-	path *Thread
-	pc   uint32
-	nth  int
+	access
+	on    *Thread
+	letGo func()
 }
 
-// Request records the start of a request. Those with the same path, if it is not nil, don't
-// overtake each other.
-func (t *Thread) Request(path any, name func() string, pc uint32) *Request {
+// Request records the start of a request. Ordered ones of a tile don't overtake each other on a
+// path. letGo makes a request that was held take effect.
+func (t *Thread) Request(ordered bool, path string, pc uint32, letGo func()) *Request {
 	t.begin()
-	r := t.run
-	t.time++
-	var p *Thread
-	if path != nil {
-		p = r.paths[path]
+	r, name := t.run, t.name+path
+	if ordered {
+		name = t.tile.String() + path
 	}
-	if p == nil {
-		p = r.thread(Agent{t.Tile, t.Core, name()}, t.core)
-		if p.count = r.counts[p.Agent]; p.count == nil {
-			p.count = new(int)
-			r.counts[p.Agent] = p.count
-		}
-		if path != nil {
-			r.paths[path] = p
-		}
+	p := r.paths[name]
+	if p == nil || !ordered {
+		p = &Thread{run: r, id: hashOf(name), tile: t.tile}
+		p.letGo = p.advance
+		r.paths[name] = p
 	}
 	p.begin()
-	*p.count++
-	p.known = p.known.join((&access{by: t, time: t.time, known: t.known}).clock())
-	return &Request{path: p, pc: pc, nth: *p.count}
+	p.known = p.known.join(t.clock())
+	at := Point{Agent: p.id, Round: r.round}
+	r.counts[at]++
+	at.Nth = r.counts[at]
+	return &Request{access{Point: at, by: t, path: ", sent over " + path, pc: pc}, p, letGo}
 }
 
 // Waits reports whether the request's effect is held, or that of an earlier one on its path.
-func (q *Request) Waits(held Held) bool {
-	q.held = held
-	if p := q.path; len(p.queue) > 0 || q.waits() {
-		p.queue = append(p.queue, q)
-		return true
+func (q *Request) Waits() bool {
+	p := q.on
+	if len(p.queue) == 0 && !p.run.waits(q.Point, p.letGo) {
+		return false
 	}
-	return false
+	p.queue = append(p.queue, q)
+	return true
 }
 
-func (q *Request) waits() bool {
-	r := q.path.run
-	for _, h := range r.holds {
-		if !h.hit && h.At.Round == r.round && h.At.Nth == q.nth && h.At.Agent == q.path.Agent && h.hold(q) {
-			return true
+// advance lets the path's requests go until one that is held itself.
+func (t *Thread) advance() {
+	queue := t.queue
+	t.queue = nil
+	for i, q := range queue {
+		if i == 0 || !q.Waits() {
+			q.letGo()
 		}
 	}
-	return false
 }
 
-// LetGo lets the path's requests go until one that is held itself.
-func (q *Request) LetGo() {
-	p := q.path
-	for first := true; len(p.queue) > 0 && (first || !p.queue[0].waits()); first = false {
-		next := p.queue[0]
-		p.queue = p.queue[1:]
-		next.held.LetGo()
+// Access is called before the request takes effect on a word.
+func (q *Request) Access(tile chip.XY, addr uint32, kind Kind) {
+	at, a := Word{tile, addr}, q.access
+	a.kind = kind
+	q.on.begin()
+	q.on.access(at, q.on.run.word(at), &a, false)
+}
+
+// Done ends the request, which a register of the processor's tile tells.
+func (q *Request) Done(addr uint32) {
+	q.on.Order(addr, true)
+	q.on.run.happened(q.Point)
+}
+
+// visit is a load that may begin a round of a waiting loop. The round waits if the processor comes
+// back without having changed anything, and the registers that the round reads are as before.
+type visit struct {
+	load        *access
+	value       uint32
+	changed     int // of the word
+	regs        [32]uint32
+	read, wrote uint32 // registers, by bits: read before the round writes them
+}
+
+func (v *visit) waits(addr uint32, regs *[256]uint32) bool {
+	for i, was := range v.regs {
+		if v.read&v.wrote>>i&1 != 0 && was != regs[i] {
+			return false
+		}
 	}
+	return v.load.Addr == addr
 }
 
-// Access records that the request takes effect on a word, before that.
-func (q *Request) Access(where chip.XY, addr uint32, kind Kind) {
-	t := q.path
-	t.begin()
-	if w := t.run.word(place{where, addr}); w != nil {
-		t.time++
-		a := &access{by: t, time: t.time, known: t.known, nth: q.nth, pc: q.pc, kind: kind}
-		t.access(where, addr, w, a, nil)
+// Executes notes an instruction: the registers that it reads and the one that it writes, as bits,
+// and whether it changes anything else.
+func (t *Thread) Executes(reads, writes uint32, changes bool) {
+	if changes {
+		t.visits = nil
 	}
-}
-
-// Done records the end of the request, told by its NIU.
-func (q *Request) Done(where chip.XY, niu uint32) {
-	q.path.Tell(where, niu)
-	q.path.run.happened(Point{Agent: q.path.Agent, Round: q.path.run.round, Nth: q.nth})
+	for _, v := range t.visits {
+		v.read |= reads &^ v.wrote
+		v.wrote |= writes
+	}
 }

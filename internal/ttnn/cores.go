@@ -21,8 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-var errNoMemory = errors.New("there is no memory")
-
 // View is a chip on which TT-NN runs, and what is known of its programs.
 type View struct {
 	Chip    *emu.Chip
@@ -33,12 +31,7 @@ type View struct {
 }
 
 func (v *View) memory(s *emu.CoreState) stack.Memory {
-	return func(addr uint32, p []byte) error {
-		if !v.Chip.ReadCore(s.Tile, s.Core, addr, p) {
-			return errNoMemory
-		}
-		return nil
-	}
+	return stack.Of(v.Chip.ReadCore, s.Tile, s.Core)
 }
 
 // PrintCores prints the call stack and wait of each processor that isn't in reset, grouped by equal
@@ -172,26 +165,16 @@ func Code(cache string) func(chip.Processor, uint32, stack.Memory) stack.Space {
 }
 
 // IsUserKernel returns a function that tells kernels from firmware and the command queues' kernels.
-func IsUserKernel(cache string) func(p chip.Processor, pc uint32, read func(addr uint32, b []byte) bool) bool {
+func IsUserKernel(cache string) func(p chip.Processor, pc uint32, read stack.Memory) bool {
 	code, known := Code(cache), map[string]bool{}
-	return func(p chip.Processor, pc uint32, read func(addr uint32, b []byte) bool) bool {
-		var b [64]byte
-		if !read(max(pc, 32)-32, b[:]) {
-			return false
+	return func(p chip.Processor, pc uint32, read stack.Memory) bool {
+		b := make([]byte, 64)
+		key := fmt.Sprint(p, pc, read(pc-32, b), b)
+		if _, ok := known[key]; !ok {
+			m := code(p, pc, read).Find(pc)
+			known[key] = m != nil && m.Name != "firmware" && !strings.HasPrefix(m.Name, "cq_")
 		}
-		key := fmt.Sprintf("%v %#x %x", p, pc, b)
-		is, ok := known[key]
-		if !ok {
-			m := code(p, pc, func(addr uint32, b []byte) error {
-				if !read(addr, b) {
-					return errNoMemory
-				}
-				return nil
-			}).Find(pc)
-			is = m != nil && m.Name != firmwareName && !strings.HasPrefix(m.Name, "cq_")
-			known[key] = is
-		}
-		return is
+		return known[key]
 	}
 }
 

@@ -23,8 +23,6 @@ type Kernels struct {
 	starts map[prefix][]*kernelFile
 }
 
-const firmwareName = "firmware"
-
 // prefix is how a kernel's text begins.
 type prefix struct {
 	processor chip.Processor
@@ -80,7 +78,7 @@ func (k *Kernels) update(ctx context.Context, dir string) error {
 		case n >= 5 && parts[n-5] == "kernels":
 			f.name = parts[n-4]
 		case n >= 3 && parts[n-3] == "firmware":
-			f.name, f.firmware = firmwareName, true
+			f.name, f.firmware = "firmware", true
 		default:
 			return nil
 		}

@@ -113,12 +113,7 @@ func isCompute(p chip.Processor) bool { return p >= chip.TRISC0 && p <= chip.TRI
 // executes, by the lines that the observer wrote of the operations called.
 func Operation(wheel string, lines func() string) func(int, chip.XY, chip.Processor, emu.ChipView) *findings.Operation {
 	return func(_ int, tile chip.XY, p chip.Processor, m emu.ChipView) *findings.Operation {
-		l, ok := launchOf(abi.Of(wheel, m.Topology().Arch()), func(addr uint32, b []byte) error {
-			if !m.ReadCore(tile, p, addr, b) {
-				return errNoMemory
-			}
-			return nil
-		})
+		l, ok := launchOf(abi.Of(wheel, m.Topology().Arch()), stack.Of(m.ReadCore, tile, p))
 		if !ok {
 			return nil
 		}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/elftest"
 	"github.com/reprise-tt/reprise/internal/expect"
@@ -279,13 +280,7 @@ func TestKernelsAreKnownByTheirBytes(t *testing.T) {
 	copy(l1[0x3000:], text["firmware"])
 	copy(l1[0xA004:], text["writer"])
 	copy(l1[0x20000:], text["compute"])
-	read := func(addr uint32, p []byte) error {
-		if uint64(addr)+uint64(len(p)) > uint64(len(l1)) {
-			return errNoMemory
-		}
-		copy(p, l1[addr:])
-		return nil
-	}
+	read := stack.Saved(0, l1)
 	for _, c := range []struct {
 		p    chip.Processor
 		pc   uint32

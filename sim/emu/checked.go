@@ -72,8 +72,6 @@ func (c *core) runOne() stop {
 	}
 	inL1 := (load || store || amo) && addr < t.size && addr&(n-1) == 0
 	if c.thread != nil && c.waits(o, addr, inL1) {
-		c.tile.chip.dequeue(c)
-		c.state = held
 		return stopHalt
 	}
 	switch {
@@ -118,56 +116,40 @@ func (c *core) runOne() stop {
 	return c.run(1)
 }
 
-// waits reports whether a Schedule holds the next instruction, and else tells the Schedule of its
-// access to addr.
+// waits reports whether a Schedule holds the next instruction, and else tells the Schedule what
+// that uses.
 func (c *core) waits(o rv32.Inst, addr uint32, inL1 bool) bool {
-	t, s := c.tile, c.thread
-	load, store := o.Code.IsLoad(), o.Code.IsStore()
-	word, kind, changes := addr&^3, schedules.Load, c.changing(o)
-	shared, value := inL1, uint32(0)
-	switch {
-	case inL1:
-		value = t.memory(word + 4)[word>>2]
-		if o.Code == rv32.AMOADD && o.Rd == rv32.Sink {
-			kind = schedules.Addition
-		} else if !load {
-			kind = schedules.Store
-		}
-	case !load && !store || addr < niu0Base:
-	case addr < streamBase:
-		if noc := (addr - niu0Base) / (niu1Base - niu0Base); load {
-			s.Hear(t.xy, niuAddress(int(noc), 0))
-		}
-	case addr < streamEnd:
-		word, value, shared = t.streamWord(addr - streamBase)
-		if store {
-			kind = schedules.Store
-		}
-		if streamRegister(t.chip.arch, addr&0xFFF) == streamUpdate {
-			kind = schedules.Addition
-		}
-	default:
-		if cl, ok := t.readClass(addr); cl == classMailbox {
-			word, changes = mailboxBase, changes || !ok
-		}
-		if load {
-			s.Hear(t.xy, word)
-		} else {
-			s.Tell(t.xy, word)
-		}
+	t, s, kind := c.tile, c.thread, schedules.Store
+	uses, load, changes := inL1 || o.Code.IsLoad() || o.Code.IsStore(), o.Code.IsLoad(), c.changing(o)
+	if load {
+		kind = schedules.Load
+	} else if o.Code == rv32.AMOADD && o.Rd == rv32.Sink {
+		kind = schedules.Addition
 	}
-	if shared {
-		if s.Waits(t.xy, word, c) {
+	switch {
+	case inL1 || uses && addr >= streamBase && addr < streamEnd:
+		if at, value, kind, ok := t.shared(addr, kind); ok && s.Access(at, kind, c.pc, value, &c.X) {
+			t.chip.dequeue(c)
+			c.state = held
 			return true
 		}
-		s.Access(t.xy, word, kind, c.pc, value, &c.X)
+	case !uses || addr < niu0Base:
+	case addr < streamBase:
+		if load {
+			s.Order(addr&^0xFFFF, false)
+		}
+	default:
+		at := addr &^ 3
+		if cl, ok := t.readClass(addr); cl == classMailbox {
+			at, changes = mailboxBase, changes || !ok
+		}
+		s.Order(at, !load)
 	}
 	s.Executes(1<<o.Rs1|1<<o.Rs2, 1<<o.Rd, changes)
 	return false
 }
 
-// LetGo lets a processor go that a Schedule holds.
-func (c *core) LetGo() {
+func (c *core) letGo() {
 	if c.state == held {
 		c.state = runnable
 		c.tile.chip.enqueue(c)

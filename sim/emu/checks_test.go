@@ -96,8 +96,7 @@ func checks() (list checkList) {
 		if right {
 			a.waitCounter(0, cntOutgoing, x0, "sent")
 		}
-		r.run(v, a.request(r.arch, nocRequest{buf: 3, targ: 0x30000, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | staticVC1,
-			len: 0x107C, dat: 1}).halt())
+		r.run(v, a.request(r.arch, counts(v, w, 0x30000, staticVC1)).halt())
 	}).says("race: store to 64 bytes that a NoC write may still be reading")
 	races("a read's destination is looked at before the read is counted", func(r *rig, right bool) {
 		v := r.worker(0, 0)
@@ -132,8 +131,7 @@ func checks() (list checkList) {
 		r.run(w, onB().poll(r.arch, 0x30000, "sem").li(a0, 0x50000).lw(a1, a0, 0).halt())
 		vc := choose[uint32](right, 1, 2)
 		r.run(v, onB().request(r.arch, r.sendTo(v, w)).
-			request(r.arch, nocRequest{buf: 3, targ: 0x30000, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | ctrlStaticVC | vc<<13,
-				len: 0x107C, dat: 1}).halt())
+			request(r.arch, counts(v, w, 0x30000, ctrlStaticVC|vc<<13)).halt())
 	}).says("race: load of 4 bytes of a NoC write that need not have arrived|write of 64 bytes from 0x40000|the signal at 0x30000 that was seen here, atomic")
 	races("a stream says done before data is acknowledged", func(r *rig, right bool) {
 		v, w := r.worker(0, 0), r.worker(2, 2)

@@ -111,9 +111,12 @@ type Config struct {
 	// Identity is the chip's name for itself and its firmware; by default a card's with one chip.
 	Identity Identity
 
-	// Schedule, if not nil, holds accesses back and finds out which others could be: see Schedules
-	// in the package's documentation. It needs a Synchronous chip, alone in its machine,
-	// sets Delay to 0, and makes processors several times slower.
+	// Schedule, if not nil, finds accesses to words of workers' L1 and stream registers that could
+	// change places, and makes some wait, as package internal/schedules says. A processor waits
+	// before its instruction. A request waits, with its data, before it takes effect. Not followed
+	// are DRAM, host memory, Tensix engines, Ethernet tiles, and when a write reads its source. It
+	// needs a Synchronous chip, alone in its machine, sets Seed and Delay, and makes processors
+	// several times slower.
 	Schedule *schedules.Run
 
 	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes, kept

@@ -90,9 +90,8 @@ func (q *request) perform(do step) {
 		if !q.away {
 			q.respond()
 		}
-		if q.step != nil {
-			q.step.Done(q.tile.xy, niuAddress(q.noc, 0))
-		}
+	case stepFinish:
+		q.finish()
 	}
 }
 
@@ -120,6 +119,7 @@ const (
 	stepDrain
 	stepArrive
 	stepRespond
+	stepFinish // both, of a request that a Schedule held
 	stepEthSend
 	stepEthLand
 )

@@ -76,8 +76,9 @@ func draws(r *rig) (all []uint32) {
 	)
 	owner := r.worker(3, 3)
 	inc := func(from, to chip.XY, addr, ret uint32) nocRequest {
-		return nocRequest{buf: 3, targ: uint64(addr), targXY: to, ret: uint64(ret), retXY: from, ctrl: ctrlAtomic | ctrlMarked,
-			len: 0x107C, dat: 1}
+		q := counts(from, to, addr, 0)
+		q.ret = uint64(ret)
+		return q
 	}
 	first := onB() // lets the others begin
 	for i := range 6 {
@@ -165,8 +166,7 @@ func TestRefuseUnwritten(t *testing.T) {
 			r.issue(v, nocRequest{targ: 0x40000, targXY: r.worker(1, 1), ret: 0x50000, retXY: v, ctrl: ctrlRead, len: 16})
 		}, false},
 		{"atomic", func(r *rig, v chip.XY) {
-			r.issue(v, nocRequest{targ: 0x40000, targXY: r.worker(1, 1), ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked,
-				len: 0x107C, dat: 1})
+			r.issue(v, counts(v, r.worker(1, 1), 0x40000, 0))
 		}, false},
 		{"host load", func(r *rig, v chip.XY) { r.ld(v, 0x40000) }, false},
 	}
@@ -266,8 +266,7 @@ func mixed(r *rig, laps uint32) []chip.XY {
 		a.waitCounter(0, cntWriteAck, gp, "acks").
 			li(a0, mixGo).sw(s0, a0, 0).
 			label("back").lw(a1, a0, mixBack-mixGo).bne(a1, s0, "back").
-			request(r.arch, nocRequest{buf: 3, targ: mixSem, targXY: next, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked,
-				len: 0x107C, dat: 1}).
+			request(r.arch, counts(v, next, mixSem, 0)).
 			waitCounter(0, cntAtomicResp, s0, "atomic").
 			li(a0, mixSem).label("poll").lw(a1, a0, 0).bltu(a1, s0, "poll").
 			bne(s0, s1, "lap").stw(mixDone, 0x600D).halt()

@@ -87,26 +87,6 @@
 // depends on the seed and not on the number of goroutines. NoC requests complete inside the store
 // that starts them, except in windows and with [Config.Delay].
 //
-// # Schedules
-//
-// With [Config.Schedule] a chip follows which processors and NoC requests use the same words of
-// workers' L1 and stream registers, and says which two accesses could have come the other way
-// round: one of them changes the word, and no other such pair orders them. A schedule makes the
-// earlier access wait until the later one has happened. Everything else is as the seed draws it, so
-// a schedule repeats its run.
-//
-//   - A processor waits before the instruction. A request waits, with its data, before it takes
-//     effect, and so do later requests on its path.
-//   - Additions commute. Rounds of a loop that only waits don't count: they change nothing, and the
-//     next round reads the same registers.
-//   - A schedule is infeasible if all else waits while it holds something. What it holds goes on.
-//   - The chip runs until it is idle inside each access of the host. Only what happens inside one of
-//     them can change places.
-//
-// Not followed are DRAM, host memory, Tensix engines, Ethernet tiles, and when a write reads its
-// source. Runs with the same order at each word are equivalent: only one of them is explored
-// further.
-//
 // # Windows
 //
 // With [Config.Parallel], while at least four tiles have runnable processors, a part of a round is

@@ -182,6 +182,11 @@ type stream struct {
 	available    uint32
 }
 
+// word is what a register shows or changes, or nil.
+func (s *stream) word(r streamReg) *uint32 {
+	return [...]*uint32{nil, &s.remoteSource, &s.bufStart, &s.bufSize, &s.available, &s.available}[r]
+}
+
 const (
 	streamBytes  = 0x1000
 	streamMask   = 1<<chip.StreamCounterBits - 1

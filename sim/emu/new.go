@@ -43,7 +43,8 @@ func (t *tile) newChecks() {
 			k.stack = new(check.Stack)
 		}
 		if cfg.Schedule != nil && t.kind == chip.Tensix {
-			k.thread = cfg.Schedule.Thread(t.xy, k.proc)
+			k.thread = cfg.Schedule.Thread(t.xy, k.proc, k.letGo)
+			cfg.Schedule.Read = t.chip.readCore
 		}
 		k.checked = cfg.checks() || k.cache != nil
 	}
@@ -71,7 +72,7 @@ func newChip(cfg Config) (*Chip, error) {
 		if !cfg.Synchronous {
 			return nil, fmt.Errorf("emu: %w: a Schedule needs a Synchronous chip", ErrConfig)
 		}
-		cfg.Delay = 0
+		cfg.Delay, cfg.Seed = 0, cfg.Schedule.Seed
 	}
 	waivers, err := newWaivers(cfg.Waivers)
 	if err != nil {
@@ -90,9 +91,6 @@ func newChip(cfg Config) (*Chip, error) {
 	}
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.view = pausedChip{c}
-	if cfg.Schedule != nil {
-		cfg.Schedule.Read = c.readCore
-	}
 	c.powerUp()
 	return c, nil
 }

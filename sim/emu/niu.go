@@ -2,6 +2,7 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/schedules"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
@@ -235,23 +236,25 @@ func (t *tile) streamAt(o origin, off uint32) *stream {
 	return nil
 }
 
-// streamWord is the word that an access to a register of a stream uses, and its value.
-func (t *tile) streamWord(off uint32) (word, value uint32, ok bool) {
-	if n := off / 0x1000; n < uint32(len(t.streams)) {
-		s, r := &t.streams[n], streamRegister(t.chip.arch, off&0xFFF)
-		switch r {
-		case streamBufStart:
-			value = s.bufStart
-		case streamBufSize:
-			value = s.bufSize
-		case streamUpdate, streamAvailable:
-			r, value = streamAvailable, s.available
-		default:
-			return 0, 0, false
-		}
-		return streamBase + off&^0xFFF + uint32(r), value, true
+// shared is the word that a Schedule follows for an access to an address, its value, and what the
+// access does, false if it follows none.
+func (t *tile) shared(addr uint32, kind schedules.Kind) (at, value uint32, as schedules.Kind, ok bool) {
+	if addr < t.size {
+		return addr &^ 3, t.memory(addr | 3 + 1)[addr>>2], kind, true
 	}
-	return 0, 0, false
+	n := (addr - streamBase) / 0x1000
+	if addr < streamBase || n >= uint32(len(t.streams)) {
+		return 0, 0, 0, false
+	}
+	r := streamRegister(t.chip.arch, addr&0xFFF)
+	p := t.streams[n].word(r)
+	if p == nil || r == streamRemoteSource {
+		return 0, 0, 0, false
+	}
+	if r == streamUpdate {
+		r, kind = streamAvailable, schedules.Addition
+	}
+	return addr&^0xFFF + uint32(r), *p, kind, true
 }
 
 func (t *tile) streamLoad(o origin, off uint32) (uint32, slowResult) {
@@ -262,19 +265,12 @@ func (t *tile) streamLoad(o origin, off uint32) (uint32, slowResult) {
 	if t.check != nil && o.mine() != nil {
 		t.check.Look(streamBase + off)
 	}
-	at := streamBase + off&^0xFFF
-	switch streamRegister(t.chip.arch, off&0xFFF) {
-	case streamRemoteSource:
-		return s.remoteSource, slowDone
-	case streamBufStart:
-		t.check.Acquire(o.checked(), at+uint32(streamBufStart))
-		return s.bufStart, slowDone
-	case streamBufSize:
-		t.check.Acquire(o.checked(), at+uint32(streamBufSize))
-		return s.bufSize, slowDone
-	case streamAvailable:
-		t.check.Acquire(o.checked(), at+uint32(streamAvailable))
-		return s.available, slowDone
+	r := streamRegister(t.chip.arch, off&0xFFF)
+	if p := s.word(r); p != nil && r != streamUpdate {
+		if r != streamRemoteSource {
+			t.check.Acquire(o.checked(), streamBase+off&^0xFFF+uint32(r))
+		}
+		return *p, slowDone
 	}
 	if o.isHostLoad() { // a stream has many more registers
 		return 0, slowDone

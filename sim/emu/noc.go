@@ -129,8 +129,12 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 	}
 	q.accept()
 	q.leave()
-	if t, pc := o.thread(); t != nil {
-		return q.scheduled(t, pc)
+	if k := o.core; k != nil && k.thread != nil {
+		q.step = k.thread.Request(q.ordered, q.pathName(), k.pc, func() { t.chip.schedule(t.chip.clock, q, stepFinish) })
+		if q.drain() && (q.step.Waits() || q.finish()) {
+			return slowDone
+		}
+		return slowHalt
 	}
 	if t.outbox != nil {
 		if !t.outbox.post(q) {
@@ -143,45 +147,13 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 	return slowDone
 }
 
-// scheduled ends a request's start unless its Schedule holds the request's effect.
-func (q *request) scheduled(by *schedules.Thread, pc uint32) slowResult {
-	var path any
-	if q.ordered {
-		path = q.path()
-	}
-	q.step = by.Request(path, q.pathName, pc)
-	if !q.drain() {
-		return slowHalt
-	}
-	if q.step.Waits(q) {
-		return slowDone
-	}
-	if !q.finish() {
-		return slowHalt
-	}
-	q.step.Done(q.tile.xy, niuAddress(q.noc, 0))
-	return slowDone
-}
-
+// pathName is what an ordered request's path is to its tile.
 func (q *request) pathName() string {
-	text := fmt.Sprintf("NoC %d", q.noc)
-	if q.ordered {
-		text += fmt.Sprintf(" VC %d", q.vc)
+	to := any(q.rect)
+	if k := q.path(); k.to != nil {
+		to = k.to.xy
 	}
-	switch {
-	case q.multicast:
-		return text + fmt.Sprintf(" to %v", q.rect)
-	case q.kind == reqRead:
-		return text + fmt.Sprintf(" to %v", q.from.xy)
-	}
-	return text + fmt.Sprintf(" to %v", q.to.xy)
-}
-
-// LetGo makes a held request take effect when no processor executes an instruction.
-func (q *request) LetGo() {
-	c := q.tile.chip
-	c.schedule(c.clock, q, stepArrive)
-	c.schedule(c.clock, q, stepRespond)
+	return fmt.Sprintf("NoC %d VC %d to %v", q.noc, q.vc, to)
 }
 
 // touches tells a Schedule that the request is about to use n bytes of a tile.
@@ -189,21 +161,23 @@ func (q *request) touches(t *tile, addr uint64, n int, kind schedules.Kind) {
 	if q.step == nil || t == nil || t.kind != chip.Tensix {
 		return
 	}
-	if addr < t.bytes() {
-		for a := uint32(addr) &^ 3; a < uint32(addr)+uint32(n); a += 4 {
-			q.step.Access(t.xy, a, kind)
-		}
-	} else if addr >= streamBase && addr < streamEnd {
-		if word, _, ok := t.streamWord(uint32(addr) - streamBase); ok {
-			if streamRegister(t.chip.arch, uint32(addr)&0xFFF) == streamUpdate {
-				kind = schedules.Addition
-			}
-			q.step.Access(t.xy, word, kind)
+	if q.kind == reqAtomic && q.op>>12&15 == atomicIncrement {
+		kind = schedules.Addition
+	}
+	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
+		if at, _, kind, ok := t.shared(uint32(a), kind); ok {
+			q.step.Access(t.xy, at, kind)
 		}
 	}
 }
 
-func (q *request) finish() bool { return q.arrive() && (q.away || q.respond()) }
+func (q *request) finish() bool {
+	ok := q.arrive() && (q.away || q.respond())
+	if q.step != nil {
+		q.step.Done(niuAddress(q.noc, 0))
+	}
+	return ok
+}
 
 // count counts a request as started, or refuses it.
 func (q *request) count() bool {
@@ -398,11 +372,7 @@ func (t *tile) countWrite(noc int, words, posted uint32) {
 func (q *request) atomic() bool {
 	c, t := q.tile.chip, q.to.tile
 	addr := uint32(q.toAddr)
-	if q.op>>12&15 == atomicIncrement {
-		q.touches(t, q.toAddr, 4, schedules.Addition)
-	} else {
-		q.touches(t, q.toAddr, 4, schedules.Store)
-	}
+	q.touches(t, q.toAddr, 4, schedules.Store)
 	if t.known != nil && !t.written(q.o, "noc atomic", addr, 4, "atomic on") {
 		return false
 	}

@@ -22,7 +22,7 @@ func (q *request) prepare(b *cmdBuf) bool {
 	q.vc = uint8(ctrl >> 13 & 7)
 	q.n, q.id = int(b[bufLenBE]), b[bufTag]>>10&15
 	q.multicast, q.include, q.away, q.acks = false, false, false, 0
-	q.from, q.to, q.rect, q.flight, q.step = nil, nil, [4]uint8{}, nil, nil
+	q.from, q.to, q.rect, q.flight = nil, nil, [4]uint8{}, nil
 
 	targ, ret, targXY, retXY := q.tile.chip.ends(b)
 	kind := ctrl &^ (ctrlMarked | ctrlStaticVC | ctrlLinked | ctrlVC)

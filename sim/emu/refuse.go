@@ -3,7 +3,6 @@ package emu
 import (
 	"fmt"
 
-	"github.com/reprise-tt/reprise/internal/schedules"
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 )
 
@@ -29,14 +28,6 @@ func (o origin) mine() *core {
 		return nil
 	}
 	return o.core
-}
-
-// thread is a processor's with a Schedule, and its program counter.
-func (o origin) thread() (*schedules.Thread, uint32) {
-	if o.core == nil {
-		return nil, 0
-	}
-	return o.core.thread, o.core.pc
 }
 
 // refuse stops the chip unless it has stopped, and returns false.

@@ -68,14 +68,15 @@ func (s *sched) reseed() {
 }
 
 func (s *sched) busy() bool {
-	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || len(s.waitingEngines) > 0 || s.inbox.waiting.Load() != 0) ||
+	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || len(s.waitingEngines) > 0 || s.inbox.waiting.Load() != 0 ||
+		s.chip.cfg.Schedule.Stuck()) ||
 		s.peers.waiting.Load() != 0
 }
 
 // settle runs the chip until everything waits, false if MaxRun ended first.
 func (s *sched) settle() bool {
 	s.beginRound()
-	for left := s.chip.cfg.MaxRun; s.busy() || s.chip.letAllGo(); {
+	for left := s.chip.cfg.MaxRun; s.busy(); {
 		if left <= 0 {
 			return false
 		}
@@ -86,14 +87,10 @@ func (s *sched) settle() bool {
 
 // beginRound begins a round of a Schedule.
 func (s *sched) beginRound() {
-	if run := s.chip.cfg.Schedule; run != nil && s.busy() {
-		run.Begin()
+	if s.chip.cfg.Schedule != nil && s.busy() {
+		s.chip.cfg.Schedule.Begin()
 	}
 }
-
-// letAllGo lets go what a Schedule holds, since nothing else can run. It reports whether there was
-// anything.
-func (c *Chip) letAllGo() bool { return c.cfg.Schedule != nil && c.cfg.Schedule.Stuck() }
 
 func (s *sched) loop() {
 	defer close(s.done)
@@ -392,7 +389,7 @@ func (g *group) settle() bool {
 		most = besideChecked
 	}
 	g.chips[0].beginRound()
-	for left := limit; left > 0 && (beside < most || g.chips[0].letAllGo()); {
+	for left := limit; left > 0 && (beside < most || g.chips[0].cfg.Schedule.Stuck()); {
 		g.ready = g.ready[:0]
 		for _, c := range g.chips {
 			if c.busy() {
@@ -400,9 +397,6 @@ func (g *group) settle() bool {
 			}
 		}
 		if len(g.ready) == 0 {
-			if g.chips[0].letAllGo() {
-				continue
-			}
 			return true
 		}
 		if beside++; slices.ContainsFunc(g.ready, func(c *Chip) bool { return !c.idleBesideEthernet() || !c.onlyEthernet() }) {

@@ -1,20 +1,19 @@
 package emu
 
 import (
-	"context"
+	"errors"
+	"path/filepath"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/schedules"
 )
 
-const flagA, flagB, dataAt, resultAt = 0x30000, 0x30010, 0x50000, 0x60000
+const flagA, dataAt, resultAt = 0x30000, 0x50000, 0x60000
 
-// counts is an atomic addition of 1 to a word of another tile, on a virtual channel.
-func counts(v, to chip.XY, addr, vc uint32) nocRequest {
-	return nocRequest{buf: 3, targ: uint64(addr), targXY: to, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | ctrlStaticVC | vc<<13,
+// counts is an atomic addition of 1 to a word of another tile, with further bits of NOC_CTRL.
+func counts(v, to chip.XY, addr, ctrl uint32) nocRequest {
+	return nocRequest{buf: 3, targ: uint64(addr), targXY: to, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | ctrl,
 		len: 0x107C | addr>>2&3, dat: 1}
 }
 
@@ -36,7 +35,7 @@ var scheduled = []struct {
 			b.addi(a2, a2, 1)
 		}
 		r.load(w, a.poll(r.arch, flagA, "signal").stw(resultAt, 1).halt())
-		r.load(v, b.request(r.arch, counts(v, w, flagA, 1)).halt())
+		r.load(v, b.request(r.arch, counts(v, w, flagA, staticVC1)).halt())
 	}, 1, 2, 1},
 	{"two take the same lock", func(r *rig, v, w chip.XY, right bool) {
 		for i, x := range []chip.XY{v, w} {
@@ -47,20 +46,21 @@ var scheduled = []struct {
 			look := nocRequest{buf: 1, targ: flagA, targXY: w, ret: 0x40000, retXY: x, ctrl: ctrlRead | staticVC1, len: 4}
 			wait := uint32(cntReadResp)
 			if right {
-				look = counts(x, w, flagA, 1)
+				look = counts(x, w, flagA, staticVC1)
 				look.ret, look.len, wait = 0x40000, 0x4000|1<<6, cntAtomicResp
 			}
 			a.request(r.arch, look).waitCounter(0, wait, s0, "looked").li(a0, 0x40000).lw(a1, a0, 0).bne(a1, x0, "taken")
 			if !right {
-				a.request(r.arch, counts(x, w, flagA, 1))
+				a.request(r.arch, counts(x, w, flagA, staticVC1))
 			}
-			r.load(x, a.request(r.arch, counts(x, w, resultAt, 1)).label("taken").halt())
+			r.load(x, a.request(r.arch, counts(x, w, resultAt, staticVC1)).label("taken").halt())
 		}
 	}, 1, 2, 2},
 	{"a signal overtakes data", func(r *rig, v, w chip.XY, right bool) {
 		r.st(v, 0x40000, 7)
 		r.load(w, onB().poll(r.arch, flagA, "signal").li(a0, dataAt).lw(a1, a0, 0).li(a0, resultAt).sw(a1, a0, 0).halt())
-		r.load(v, onB().request(r.arch, r.sendTo(v, w)).request(r.arch, counts(v, w, flagA, choose[uint32](right, 1, 2))).halt())
+		vc := choose[uint32](right, 1, 2)
+		r.load(v, onB().request(r.arch, r.sendTo(v, w)).request(r.arch, counts(v, w, flagA, ctrlStaticVC|vc<<13)).halt())
 	}, 7, 3, 2},
 }
 
@@ -70,51 +70,42 @@ func TestSchedules(t *testing.T) {
 			for _, right := range []bool{false, true} {
 				t.Run(p.name+" "+arch.String()+choose(right, " right", ""), func(t *testing.T) {
 					run := func(f *schedules.File) (schedules.Result, uint32) {
-						s := schedules.NewRun(f.Holds)
-						r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: f.Seed, Schedule: s})
+						s := schedules.NewRun(f)
+						r := newRig(t, Config{Arch: arch, Synchronous: true, Schedule: s})
 						v, w := r.worker(0, 0), r.worker(2, 2)
 						r.write(v, dataAt, make([]byte, 64))
 						p.do(r, v, w, right)
-						// One store releases both, so that they run together.
-						r.releaseBoth(v, w)
+						r.c.acquire() // within one access, so that both run together
+						for _, x := range []chip.XY{r.raw(v), r.raw(w)} {
+							r.c.grid[x.Y][x.X].tile.store(origin{}, 0xFFB121B0, 0x47000)
+						}
+						r.c.release()
 						got := r.ld(w, resultAt)
 						r.healthy()
 						return s.Result(), got
 					}
-					bounds := schedules.Bounds{Schedules: 20, Preemptions: 3, Seed: 1}
-					under := func(_ context.Context, f *schedules.File) (schedules.Result, string, error) {
+					file, f := filepath.Join(t.TempDir(), "state.json"), &schedules.File{Preemptions: 3, Seed: 1}
+					under := func(f *schedules.File) (schedules.Result, error, error) {
 						res, got := run(f)
-						return res, choose(got != p.right, "wrong", ""), nil
+						return res, choose(got != p.right, errors.New("wrong"), nil), nil
 					}
-					state := value(schedules.Explore(t.Context(), bounds, under))(t)
+					state := value(schedules.Explore(t.Context(), file, 20, f, under))(t)
 					if right {
 						equal(t, state.All(), true, "all seen")
 						equal(t, state.Runs, p.runs, "runs")
 						return
 					}
 					equal(t, state.Runs, p.fails, "runs until it fails")
-					if state.Failing == nil {
-						t.Fatal("no schedule fails")
-					}
-					f := value(schedules.Parse(state.Failing.JSON()))(t)
-					noDiff(t, f, state.Failing, "the file")
+					equal(t, state.Failure, "wrong", "failure")
+					f = value(schedules.ReadFile(file))(t)
+					noDiff(t, f, state, "the file")
 					one, got := run(f)
 					two, again := run(f)
-					if diff := cmp.Diff(one, two); diff != "" || got == p.right || got != again {
-						t.Errorf("repeated: %d and %d, %s", got, again, diff)
-					}
+					noDiff(t, two, one, "repeated")
+					equal(t, again, got, "result")
+					equal(t, got == p.right, false, "it is right")
 				})
 			}
 		}
-	}
-}
-
-// releaseBoth releases BRISC of two workers within one access.
-func (r *rig) releaseBoth(v, w chip.XY) {
-	r.c.acquire()
-	defer r.c.release()
-	for _, x := range []chip.XY{v, w} {
-		raw := r.raw(x)
-		r.c.grid[raw.Y][raw.X].tile.store(origin{}, 0xFFB121B0, 0x47000)
 	}
 }

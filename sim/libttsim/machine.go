@@ -11,7 +11,6 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/internal/schedules"
 	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -39,8 +38,7 @@ type Machine struct {
 	bars      [3]barRange // of device 0
 	last      [2]atomic.Uint64
 
-	record *recorder      // or nil
-	run    *schedules.Run // or nil
+	record *recorder // or nil
 
 	logs     []*usage.Log
 	samplers []*usage.Sampler
@@ -72,15 +70,6 @@ func Start(s Settings, memory driver.DMA, stopped func(error), more ...sim.Optio
 		opts = append(opts, sim.RefreshWaivers(s.waiverRefresher()))
 	}
 	m := &Machine{settings: s, closed: make(chan struct{})}
-	if s.Schedule != "" {
-		f, err := schedules.ReadFile(s.Schedule)
-		if err != nil {
-			return nil, fmt.Errorf("libttsim: %w: %w", ErrSettings, err)
-		}
-		m.run = schedules.NewRun(f.Holds)
-		m.run.Keep = s.MayHold
-		opts = append(opts, sim.Scheduled(f.Seed, m.run))
-	}
 	if s.Record != "" {
 		if m.record, err = newRecorder(s.Record, s.Machine); err != nil {
 			return nil, err
@@ -318,9 +307,5 @@ func (m *Machine) Close() error {
 	}
 	m.stop()
 	m.running.Wait()
-	err := errors.Join(m.emulated.Close(), m.record.close())
-	if m.run != nil {
-		err = errors.Join(err, m.run.Result().Write(m.settings.Schedule+schedules.ResultSuffix))
-	}
-	return err
+	return errors.Join(m.emulated.Close(), m.record.close())
 }

@@ -44,14 +44,12 @@ type Settings struct {
 	// Findings is the path of a file for what the checks find, of package internal/findings; the
 	// chip then runs inside the host's accesses. Without it the first finding stops the chip.
 	Findings string `json:"findings,omitempty"`
-	// Schedule is the path of a schedule, in the form of sim.Schedule. When the run ends, what it
-	// found of further schedules is written beside it, with the suffix .result.
-	Schedule string `json:"schedule,omitempty"`
+	// Schedule is the path of a file of sim.Schedule; the chip then runs inside the host's
+	// accesses. ScheduleResult is that of a file for a schedules.Result.
+	Schedule       string `json:"schedule,omitempty"`
+	ScheduleResult string `json:"scheduleResult,omitempty"`
 	// Record is the path of a file for [Steps]. The chip then runs inside the host's accesses.
 	Record string `json:"record,omitempty"`
-	// MayHold reports whether a Schedule may change when an instruction of a processor makes its
-	// access; nil for all.
-	MayHold func(core chip.Processor, pc uint32, read func(addr uint32, b []byte) bool) bool `json:"-"`
 }
 
 var checks = map[string]sim.Option{

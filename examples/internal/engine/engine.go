@@ -105,7 +105,7 @@ func (e Engine) Math() arith.Math {
 func (e Engine) Left(v [Side]bf16.Number) (l Left) {
 	for f := range l {
 		row := e.source(v[f*Face:])
-		e.Math().DecodeB(&l[f], &row)
+		e.Math().DecodeRows(l[f:][:1], []arith.Row{row})
 	}
 	return l
 }
@@ -134,7 +134,7 @@ func Multiply(m arith.Math, s *Sums, l *Left, r *Right) {
 	for m.Phase = 0; m.Phase < uint8(arith.HiFi4); m.Phase++ {
 		for k := range 2 {
 			for column := range 2 {
-				m.MulRow(&s.hi[column], &s.lo[column], &r[2*k+column], &l[k])
+				m.MulRows(s.hi[column:][:1], s.lo[column:][:1], &r[2*k+column], l[k:k+1])
 			}
 		}
 	}

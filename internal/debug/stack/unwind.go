@@ -27,6 +27,16 @@ var errNoMemory = errors.New("stack: memory is unknown")
 
 func noMemory(uint32, []byte) error { return errNoMemory }
 
+// Of returns the memory of a processor p of a tile, which read reads, false if there is none.
+func Of[T, P any](read func(tile T, p P, addr uint32, b []byte) bool, tile T, p P) Memory {
+	return func(addr uint32, b []byte) error {
+		if !read(tile, p, addr, b) {
+			return errNoMemory
+		}
+		return nil
+	}
+}
+
 // Saved returns memory of which some bytes from an address on are known.
 func Saved(at uint32, b []byte) Memory {
 	return func(addr uint32, p []byte) error {

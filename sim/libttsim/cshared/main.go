@@ -27,6 +27,7 @@ static int python_operations(void) { return python_file("REPRISE_OPERATIONS"); }
 import "C"
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -38,6 +39,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/findings"
+	"github.com/reprise-tt/reprise/internal/schedules"
 	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu"
@@ -53,7 +55,8 @@ var (
 
 	endOnce sync.Once
 
-	found *findings.Collector // nil: a finding stops the chip
+	found     *findings.Collector // nil: a finding stops the chip
+	scheduled *schedules.Run      // of all machines one after another, or nil
 )
 
 type hostMemory struct {
@@ -143,10 +146,14 @@ func reprise_init() {
 	s, err := settings()
 	var m *libttsim.Machine
 	found = nil
-	if s.Schedule != "" {
-		s.MayHold = ttnn.IsUserKernel(s.KernelCache)
-	}
 	var opts []sim.Option
+	if err == nil && s.Schedule != "" {
+		if scheduled == nil {
+			scheduled, err = schedules.Open(s.Schedule)
+			scheduled.MayHold = ttnn.IsUserKernel(s.KernelCache)
+		}
+		opts = append(opts, sim.Scheduled(scheduled))
+	}
 	if s.Findings != "" {
 		found = newCollector(s)
 		opts = append(opts, sim.Findings(func(f *emu.Finding) {
@@ -187,6 +194,10 @@ func finish(m *libttsim.Machine) error {
 	err := m.Close()
 	if found != nil {
 		err = errors.Join(err, found.Close())
+	}
+	if path := m.Settings().ScheduleResult; path != "" {
+		b, _ := json.Marshal(scheduled.Result()) // there is nothing in it that JSON lacks
+		err = errors.Join(err, os.WriteFile(path, b, 0o644))
 	}
 	return err
 }

@@ -127,7 +127,15 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 	if len(c.Args) > 1 && c.Args[0] == "--" {
 		c.Args = c.Args[1:]
 	}
-	if len(c.Check) == 0 && c.Schedules == 0 {
+	if c.Schedules > 0 {
+		return c.explore(ctx, s, r)
+	}
+	return c.checked(ctx, s, r)
+}
+
+// checked runs the program and reports what the checks find.
+func (c *ttnnRunCmd) checked(ctx context.Context, s cli.Streams, r *ttnn.Run) error {
+	if len(c.Check) == 0 {
 		return c.start(ctx, s, r)
 	}
 	dir, err := os.MkdirTemp("", "reprise-findings")
@@ -135,40 +143,26 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if len(c.Check) > 0 {
-		r.Settings.Findings = filepath.Join(dir, "findings.json")
-	}
-	if c.Schedules > 0 {
-		return c.explore(ctx, s, r, dir)
-	}
+	r.Settings.Findings = filepath.Join(dir, "findings.json")
 	return cmp.Or(c.start(ctx, s, r), c.reportFindings(ctx, s, r.Settings.Findings))
 }
 
-// readFindings returns what the checks found, without what is known.
-func (c *ttnnRunCmd) readFindings(s cli.Streams, file string) ([]findings.Finding, error) {
+// reportFindings prints what the checks found, and writes it to --report.
+func (c *ttnnRunCmd) reportFindings(ctx context.Context, s cli.Streams, file string) error {
 	list, err := findings.Read(file)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !c.Known {
 		known, err := ttnn.Known()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		n := 0
 		if list, n = findings.FilterKnown(list, known); n > 0 {
 			fmt.Fprintf(s.Err, "reprise: %s in kernels of TT-NN, which docs/ttnn-findings.md explains and --known shows\n",
 				cli.Count(n, "finding"))
 		}
-	}
-	return list, nil
-}
-
-// reportFindings prints what the checks found, and writes it to --report.
-func (c *ttnnRunCmd) reportFindings(ctx context.Context, s cli.Streams, file string) error {
-	list, err := c.readFindings(s, file)
-	if err != nil {
-		return err
 	}
 	if err := findings.Print(s.Err, list); err != nil {
 		return err

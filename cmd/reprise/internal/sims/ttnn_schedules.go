@@ -1,12 +1,15 @@
 package sims
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/internal/schedules"
@@ -20,91 +23,61 @@ type ttnnSchedules struct {
 	Schedule    string `placeholder:"FILE" type:"path"`
 }
 
-// explore runs the program under one schedule after another, until one fails.
-func (c *ttnnRunCmd) explore(ctx context.Context, s cli.Streams, r *ttnn.Run, dir string) error {
-	b := schedules.Bounds{Schedules: c.Schedules, Preemptions: c.Preemptions, Seed: c.Seed, State: c.State}
-	state, err := schedules.Explore(ctx, b, func(ctx context.Context, f *schedules.File) (schedules.Result, string, error) {
-		return c.under(ctx, s, r, dir, f)
+// explore runs the program under one schedule after another, until one fails. Only that one's
+// output is shown. Without --timeout the first run may take ten minutes, and later ones ten times
+// as long as it, or a minute.
+func (c *ttnnRunCmd) explore(ctx context.Context, s cli.Streams, r *ttnn.Run) error {
+	dir, err := os.MkdirTemp("", "reprise-schedules")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	r.Settings.Schedule, r.Settings.ScheduleResult = filepath.Join(dir, "schedule"), filepath.Join(dir, "result")
+	limit := c.Timeout
+	c.Timeout = cmp.Or(limit, 10*time.Minute)
+	f := &schedules.File{Preemptions: c.Preemptions, Seed: c.Seed}
+	f, err = schedules.Explore(ctx, c.State, c.Schedules, f, func(f *schedules.File) (res schedules.Result, failure, err error) {
+		out, err := os.Create(filepath.Join(dir, "output"))
+		err = errors.Join(err, os.WriteFile(r.Settings.Schedule, f.JSON(), 0o644), os.WriteFile(r.Settings.ScheduleResult, nil, 0o644))
+		if err != nil {
+			return res, nil, err
+		}
+		defer out.Close()
+		begun, status := time.Now(), cli.ExitStatus(0)
+		err = c.checked(ctx, cli.Streams{Out: out, Err: out}, r)
+		if limit == 0 {
+			limit = max(time.Minute, 10*time.Since(begun))
+			c.Timeout = limit
+		}
+		text, wrong := os.ReadFile(r.Settings.ScheduleResult)
+		wrong = errors.Join(wrong, json.Unmarshal(text, &res)) // also of a run that fails, unless it was ended
+		if errors.As(err, &status) {
+			_, _ = out.Seek(0, io.SeekStart)
+			_, _ = io.Copy(s.Err, out) // for the reader
+			return res, err, nil
+		}
+		if err = errors.Join(err, wrong); err != nil {
+			err = fmt.Errorf("ttnn: the run's schedules aren't known: %w", err)
+		}
+		return res, nil, err
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Err, "reprise: %s, %d distinct, %d infeasible, of at most %s\n", cli.Count(state.Runs, "schedule"), state.Distinct,
-		state.Infeasible, cli.Count(c.Preemptions, "preemption"))
+	left := fmt.Sprintf("none fails, but these aren't all: %d more are known, which --state resumes", len(f.Pending))
 	switch {
-	case state.Failing != nil:
-		fmt.Fprintf(s.Err, "reprise: a shortest schedule that fails, with %s:\n", cli.Count(len(state.Failing.Holds), "preemption"))
-		for _, h := range state.Failing.Holds {
-			fmt.Fprintf(s.Err, "  %v\n", h)
+	case f.Failure != "":
+		left = fmt.Sprintf("%s\nreprise: a shortest schedule that fails, with %s:", f.Failure, cli.Count(len(f.Pending[0]), "preemption"))
+		for _, h := range f.Pending[0] {
+			left += "\n  " + h.Text
 		}
-		if c.Schedule != "" {
-			save := func(w io.Writer) error { _, err := w.Write(state.Failing.JSON()); return err }
-			if err := cli.Save(ctx, "--schedule", c.Schedule, save); err != nil {
-				return err
-			}
-		}
-		return cli.ExitStatus(1)
-	case state.All():
-		fmt.Fprintln(s.Err, "reprise: these are all; none fails")
-	case len(state.Pending) == 0:
-		fmt.Fprintln(s.Err, "reprise: none fails; there are more, of more words or conflicts than are followed")
-	default:
-		fmt.Fprintf(s.Err, "reprise: none fails; at least %d more are known, which --state would resume\n", len(state.Pending))
+		err = cli.ExitStatus(1)
+	case f.All():
+		left = "these are all; none fails"
 	}
-	return nil
-}
-
-// under runs the program under a schedule, and returns how it failed. Only then the program's
-// output is shown.
-func (c *ttnnRunCmd) under(ctx context.Context, s cli.Streams, r *ttnn.Run, dir string, f *schedules.File) (
-	res schedules.Result, failure string, err error,
-) {
-	r.Settings.Schedule = filepath.Join(dir, "schedule.json")
-	result := r.Settings.Schedule + schedules.ResultSuffix
-	for _, old := range []string{result, r.Settings.Findings} {
-		_ = os.Remove(old) // the first run has none
+	fmt.Fprintf(s.Err, "reprise: %s of at most %s: %s\n", cli.Count(f.Runs, "schedule"), cli.Count(c.Preemptions, "preemption"), left)
+	if f.Failure != "" && c.Schedule != "" {
+		err = cmp.Or(cli.SaveBytes(ctx, "--schedule", c.Schedule, f.JSON()), err)
 	}
-	if err := os.WriteFile(r.Settings.Schedule, f.JSON(), 0o644); err != nil {
-		return res, "", err
-	}
-	out, err := os.Create(filepath.Join(dir, "output"))
-	if err != nil {
-		return res, "", err
-	}
-	defer out.Close()
-	status := cli.ExitStatus(0)
-	err = c.start(ctx, cli.Streams{Out: out, Err: out}, r)
-	switch {
-	case errors.As(err, &status):
-		failure = fmt.Sprintf("the program's exit code is %d", status)
-	case err != nil:
-		return res, "", err
-	}
-	if r.Settings.Findings != "" {
-		list, err := c.readFindings(cli.Streams{Err: io.Discard}, r.Settings.Findings)
-		if err != nil {
-			return res, "", err
-		}
-		if len(list) > 0 {
-			failure = list[0].Text
-		}
-	}
-	res, err = schedules.ReadResult(result)
-	switch {
-	case failure != "":
-		_, _ = out.Seek(0, io.SeekStart)
-		_, _ = io.Copy(s.Err, out) // for the reader
-		fmt.Fprintln(s.Err, "reprise:", failure)
-		if err != nil { // the program was ended
-			res, err = schedules.Result{Infeasible: true}, nil
-		}
-		if r.Settings.Findings != "" {
-			if err := c.reportFindings(ctx, s, r.Settings.Findings); err != nil && !errors.As(err, &status) {
-				return res, "", err
-			}
-		}
-	case err != nil:
-		err = fmt.Errorf("ttnn: the program ended without telling what it did under the schedule: %w", err)
-	}
-	return res, failure, err
+	return err
 }

@@ -206,7 +206,7 @@ func (m *Model) greatest(scores [engine.Side]uint32) [engine.Side]uint32 {
 	math.B = arith.TF32
 	var l engine.Left
 	for f, r := range m.Cut([engine.Side]uint32{top}) {
-		math.DecodeB(&l[f], &r)
+		math.DecodeRows(l[f:][:1], []arith.Row{r})
 	}
 	var s engine.Sums
 	engine.Multiply(math, &s, &l, &m.most)

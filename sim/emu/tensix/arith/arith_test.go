@@ -185,33 +185,27 @@ func TestRowsTogetherAreAsOneByOne(t *testing.T) {
 		var b [8]arith.RowB
 		var hi, lo, wantHi, wantLo [8]arith.DstRow
 		c.m.DecodeA(&a, &c.a)
+		c.m.DecodeRows(b[:], c.a[:8])
 		for i := range b {
-			c.m.DecodeB(&b[i], &c.a[i])
 			hi[i], lo[i] = c.hi, c.lo
 		}
 		wantHi, wantLo = hi, lo
-		for i := range b {
-			switch hi, lo := &wantHi[i], &wantLo[i]; c.op {
+		run := func(hi, lo []arith.DstRow, x, y []arith.Row, b []arith.RowB) {
+			switch c.op {
 			case "mvmul":
-				c.m.MulRow(hi, lo, &a, &b[i])
+				c.m.MulRows(hi, lo, &a, b)
 			case "elwmul":
-				c.m.ElwMul(hi, lo, &c.a[i], &c.a[8+i])
+				c.m.ElwMulRows(hi, lo, x, y)
 			case "elwadd":
-				c.m.ElwAdd(hi, lo, &c.a[i], &c.a[8+i], c.accumulate)
+				c.m.ElwAddRows(hi, lo, x, y, c.accumulate)
 			case "elwsub":
-				c.m.ElwSub(hi, lo, &c.a[i], &c.a[8+i], c.accumulate)
+				c.m.ElwSubRows(hi, lo, x, y, c.accumulate)
 			}
 		}
-		switch c.op {
-		case "mvmul":
-			c.m.MulRows(hi[:], lo[:], &a, b[:])
-		case "elwmul":
-			c.m.ElwMulRows(hi[:], lo[:], c.a[:8], c.a[8:])
-		case "elwadd":
-			c.m.ElwAddRows(hi[:], lo[:], c.a[:8], c.a[8:], c.accumulate)
-		case "elwsub":
-			c.m.ElwSubRows(hi[:], lo[:], c.a[:8], c.a[8:], c.accumulate)
+		for i := range b {
+			run(wantHi[i:i+1], wantLo[i:i+1], c.a[i:i+1], c.a[8+i:9+i], b[i:i+1])
 		}
+		run(hi[:], lo[:], c.a[:8], c.a[8:], b[:])
 		if hi != wantHi || lo != wantLo {
 			t.Fatalf("%v: got %04x %04x, want %04x %04x", &c, hi, lo, wantHi, wantLo)
 		}

@@ -22,7 +22,7 @@
 // selects. LoFi runs phase 0, HiFi2 phases 0 and 1, HiFi3 phases 0 to 2 and HiFi4 all four, and Dst
 // accumulates. [Math] describes one pass.
 //
-// [Math.MulRow] adds 16 products to each datum of a row of Dst: two groups of eight are aligned to
+// [Math.MulRows] adds 16 products to each datum of a row of Dst: two groups of eight are aligned to
 // the largest exponent of their group, rounded, and added; the two sums and the datum of Dst are
 // then aligned to the largest exponent of the three, rounded, added and normalised. Results
 // therefore depend on the order of K in a way that no float32 reference reproduces.

@@ -2,44 +2,25 @@ package arith
 
 const signBit = 1 << 18
 
-// ElwMul is one row of ELWMUL: it adds the products of data of SrcA and SrcB to the row of Dst. lo
-// is the row's lower half if Dst has 32 bits; otherwise it is unused.
-func (m Math) ElwMul(hi, lo *DstRow, a, b *Row) {
-	if !m.wide() {
-		lo = nil
-	}
-	if m.Int8 || !haveAVX2() {
-		m.mul(hi, lo, a, b)
-		return
-	}
-	m.elwMulAVX2(hi, lo, a, b, 1)
-}
-
-// ElwMulRows is [Math.ElwMul] for len(a) consecutive rows.
+// ElwMulRows is ELWMUL of len(a) consecutive rows: it adds the products of data of SrcA and SrcB to
+// the rows of Dst. lo are the rows' lower halves if Dst has 32 bits; otherwise it is unused.
 func (m Math) ElwMulRows(hi, lo []DstRow, a, b []Row) {
 	n := len(a)
-	if n == 0 {
+	if n > 0 && !m.Int8 && haveAVX2() {
+		m.elwMulAVX2(&hi[:n][0], m.low(lo, 0, n), &a[0], &b[:n][0], n)
 		return
 	}
-	hi, b = hi[:n], b[:n]
-	switch {
-	case !m.wide() && haveAVX2():
-		m.elwMulAVX2(&hi[0], nil, &a[0], &b[0], n)
-	case !m.Int8 && haveAVX2():
-		lo = lo[:n]
-		m.elwMulAVX2(&hi[0], &lo[0], &a[0], &b[0], n)
-	default:
-		for i := range a {
-			m.mul(&hi[i], lowRow(lo, i), &a[i], &b[i])
-		}
+	for i := range a {
+		m.mul(&hi[i], m.low(lo, i, n), &a[i], &b[i])
 	}
 }
 
-func lowRow(lo []DstRow, i int) *DstRow {
-	if i >= len(lo) {
+// low returns the lower half of row i of n, nil if Dst has 16 bits.
+func (m Math) low(lo []DstRow, i, n int) *DstRow {
+	if !m.wide() {
 		return nil
 	}
-	return &lo[i]
+	return &lo[:n][i]
 }
 
 func (m Math) mul(hi, lo *DstRow, a, b *Row) {
@@ -86,23 +67,13 @@ func (m Math) multiply(a, b uint32, bias int32) term {
 	return term{(a ^ b) >> 18, exponent, fa * fb << 13}
 }
 
-// ElwAdd is one row of ELWADD: it writes the sums of data of SrcA and SrcB to the row of Dst, or
-// adds them if accumulate. lo is as in [Math.ElwMul].
-func (m Math) ElwAdd(hi, lo *DstRow, a, b *Row, accumulate bool) {
-	m.addOrSub(hi, lo, a, b, 0, accumulate)
-}
-
-// ElwSub is [Math.ElwAdd] with the sign of SrcB's data flipped.
-func (m Math) ElwSub(hi, lo *DstRow, a, b *Row, accumulate bool) {
-	m.addOrSub(hi, lo, a, b, 0x80000000, accumulate)
-}
-
-// ElwAddRows is [Math.ElwAdd] for len(a) consecutive rows.
+// ElwAddRows is ELWADD of len(a) consecutive rows: it writes the sums of data of SrcA and SrcB to
+// the rows of Dst, or adds them if accumulate. lo is as in [Math.ElwMulRows].
 func (m Math) ElwAddRows(hi, lo []DstRow, a, b []Row, accumulate bool) {
 	m.addOrSubRows(hi, lo, a, b, 0, accumulate)
 }
 
-// ElwSubRows is [Math.ElwSub] for len(a) consecutive rows.
+// ElwSubRows is [Math.ElwAddRows] with the sign of SrcB's data flipped.
 func (m Math) ElwSubRows(hi, lo []DstRow, a, b []Row, accumulate bool) {
 	m.addOrSubRows(hi, lo, a, b, 0x80000000, accumulate)
 }
@@ -110,41 +81,22 @@ func (m Math) ElwSubRows(hi, lo []DstRow, a, b []Row, accumulate bool) {
 // The vector code lacks the chip's wrap-around for a minus zero of SrcB that counts as a number.
 func (m Math) vectorAdd() bool { return !m.Int8 && !m.KeepDenormalsB && haveAVX2() }
 
-func (m Math) addOrSub(hi, lo *DstRow, a, b *Row, flip uint32, accumulate bool) {
-	if !m.wide() {
-		lo = nil
-	}
-	if m.vectorAdd() {
-		m.elwAddAVX2(hi, lo, a, b, 1, flip, accumulate)
-		return
-	}
-	if !accumulate {
-		*hi = DstRow{}
-		if lo != nil {
-			*lo = DstRow{}
-		}
-	}
-	m.add(hi, lo, a, b, flip)
-}
-
 func (m Math) addOrSubRows(hi, lo []DstRow, a, b []Row, flip uint32, accumulate bool) {
 	n := len(a)
-	if n == 0 {
+	if n > 0 && m.vectorAdd() {
+		m.elwAddAVX2(&hi[:n][0], m.low(lo, 0, n), &a[0], &b[:n][0], n, flip, accumulate)
 		return
 	}
-	hi, b = hi[:n], b[:n]
-	if !m.vectorAdd() {
-		for i := range a {
-			m.addOrSub(&hi[i], lowRow(lo, i), &a[i], &b[i], flip, accumulate)
+	for i := range a {
+		low := m.low(lo, i, n)
+		if !accumulate {
+			hi[i] = DstRow{}
+			if low != nil {
+				*low = DstRow{}
+			}
 		}
-		return
+		m.add(&hi[i], low, &a[i], &b[i], flip)
 	}
-	var low *DstRow
-	if m.wide() {
-		lo = lo[:n]
-		low = &lo[0]
-	}
-	m.elwAddAVX2(&hi[0], low, &a[0], &b[0], n, flip, accumulate)
 }
 
 func (m Math) add(hi, lo *DstRow, a, b *Row, flip uint32) {

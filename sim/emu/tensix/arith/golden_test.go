@@ -111,26 +111,28 @@ func (c *mathCase) fill() {
 }
 
 func (c *mathCase) decoded() (*arith.MatrixA, *arith.RowB) {
-	a, b := new(arith.MatrixA), new(arith.RowB)
+	a, b := new(arith.MatrixA), make([]arith.RowB, 1)
 	c.m.DecodeA(a, &c.a)
-	c.m.DecodeB(b, &c.b)
-	return a, b
+	c.m.DecodeRows(b, []arith.Row{c.b})
+	return a, &b[0]
 }
 
 func (c *mathCase) run() {
+	hi, lo, rows := []arith.DstRow{c.hi}, []arith.DstRow{c.lo}, []arith.Row{c.b}
 	switch c.op {
 	case "mvmul":
 		a, b := c.decoded()
-		c.m.MulRow(&c.hi, &c.lo, a, b)
+		c.m.MulRows(hi, lo, a, []arith.RowB{*b})
 	case "elwmul":
-		c.m.ElwMul(&c.hi, &c.lo, &c.a[0], &c.b)
+		c.m.ElwMulRows(hi, lo, c.a[:1], rows)
 	case "elwadd":
-		c.m.ElwAdd(&c.hi, &c.lo, &c.a[0], &c.b, c.accumulate)
+		c.m.ElwAddRows(hi, lo, c.a[:1], rows, c.accumulate)
 	case "elwsub":
-		c.m.ElwSub(&c.hi, &c.lo, &c.a[0], &c.b, c.accumulate)
+		c.m.ElwSubRows(hi, lo, c.a[:1], rows, c.accumulate)
 	case "gmpool":
-		c.m.MaxPool(&c.hi, &c.lo, &c.a)
+		c.m.MaxPool(&hi[0], &lo[0], &c.a)
 	}
+	c.hi, c.lo = hi[0], lo[0]
 }
 
 func (c *mathCase) String() string {

@@ -59,8 +59,19 @@ func (m Math) decodeA(a *MatrixA, rows *[16]Row) {
 	}
 }
 
-// DecodeB decodes a row of SrcB by B and Int8 only.
-func (m Math) DecodeB(b *RowB, row *Row) {
+// DecodeRows decodes len(b) rows of SrcB by B and Int8 only.
+func (m Math) DecodeRows(b []RowB, rows []Row) {
+	n := len(b)
+	if n > 0 && !m.Int8 && haveAVX2() {
+		m.decodeBAVX2(&b[0], &rows[:n][0], n)
+		return
+	}
+	for i := range b {
+		m.decodeB(&b[i], &rows[i])
+	}
+}
+
+func (m Math) decodeB(b *RowB, row *Row) {
 	if m.Int8 {
 		for i, v := range row {
 			b.factor[0][i] = makeTwice(int16(readInt8(v, 0x807E0000)))
@@ -68,26 +79,6 @@ func (m Math) DecodeB(b *RowB, row *Row) {
 		}
 		return
 	}
-	if haveAVX2() {
-		m.decodeBAVX2(b, row, 1)
-		return
-	}
-	m.decodeB(b, row)
-}
-
-// DecodeRows is [Math.DecodeB] for len(b) consecutive rows.
-func (m Math) DecodeRows(b []RowB, rows []Row) {
-	rows = rows[:len(b)]
-	if !m.Int8 && len(b) > 0 && haveAVX2() {
-		m.decodeBAVX2(&b[0], &rows[0], len(b))
-		return
-	}
-	for i := range b {
-		m.DecodeB(&b[i], &rows[i])
-	}
-}
-
-func (m Math) decodeB(b *RowB, row *Row) {
 	mask := m.B.srcMask()
 	for i, v := range row {
 		v &= mask
@@ -112,37 +103,16 @@ func readInt8(v, mask uint32) int32 {
 	return signed(v&mask>>13&0x3FF, v>>31)
 }
 
-// MulRow is one row of MVMUL or GAPOOL: it adds the product of the row of SrcB and each column of
-// SrcA to the row of Dst. lo is as in [Math.ElwMul].
-func (m Math) MulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
-	if !m.wide() {
-		lo = nil
-	}
-	if !m.Int8 && haveAVX2() {
-		m.mulRowsAVX2(hi, lo, a, b, 1)
-		return
-	}
-	m.mulRow(hi, lo, a, b)
-}
-
-// MulRows is [Math.MulRow] for len(b) consecutive rows.
+// MulRows is MVMUL or GAPOOL of len(b) consecutive rows: it adds the products of the rows of SrcB
+// and each column of SrcA to the rows of Dst. lo is as in [Math.ElwMulRows].
 func (m Math) MulRows(hi, lo []DstRow, a *MatrixA, b []RowB) {
-	if len(b) == 0 {
+	n := len(b)
+	if n > 0 && !m.Int8 && haveAVX2() {
+		m.mulRowsAVX2(&hi[:n][0], m.low(lo, 0, n), a, &b[0], n)
 		return
 	}
-	if !m.wide() {
-		lo = hi // any that is long enough: it isn't used
-	}
-	hi, lo = hi[:len(b)], lo[:len(b)]
-	switch {
-	case m.Int8 || !haveAVX2():
-		for i := range b {
-			m.mulRow(&hi[i], &lo[i], a, &b[i])
-		}
-	case m.wide():
-		m.mulRowsAVX2(&hi[0], &lo[0], a, &b[0], len(b))
-	default:
-		m.mulRowsAVX2(&hi[0], nil, a, &b[0], len(b))
+	for i := range b {
+		m.mulRow(&hi[i], m.low(lo, i, n), a, &b[i])
 	}
 }
 

@@ -71,7 +71,9 @@ func (k *pairKernel) fill(m *Math) {
 	}
 }
 
-func (k *pairKernel) fillPhase(m *Math) {
+func (m Math) elwMulAVX2(hi, lo *DstRow, a, b *Row, n int) {
+	var k pairKernel
+	k.fill(&m)
 	k.bias = m.productBias()
 	k.zero = uint32(max(k.bias, 0))
 	k.shift, k.bits, k.lead = [2]uint64{19, 17}, [2]uint32{0xF, 0x3F}, [2]uint32{0x10, 0x40}
@@ -81,12 +83,6 @@ func (k *pairKernel) fillPhase(m *Math) {
 	if m.Phase&2 != 0 {
 		k.shift[1], k.bits[1], k.lead[1] = 10, 0x78, 0
 	}
-}
-
-func (m Math) elwMulAVX2(hi, lo *DstRow, a, b *Row, n int) {
-	var k pairKernel
-	k.fill(&m)
-	k.fillPhase(&m)
 	elwMulAVX2(hi, lo, a, b, n, &k)
 }
 
