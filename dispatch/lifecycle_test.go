@@ -143,10 +143,10 @@ func TestWaitsLearn(t *testing.T) {
 
 func TestPollsAroundEnd(t *testing.T) {
 	for _, c := range []struct {
-		limit time.Duration
-		want  error
-	}{{time.Hour, context.DeadlineExceeded}, {20 * time.Millisecond, ErrTimeout}} {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		limit, within time.Duration
+		want          error
+	}{{time.Hour, 100 * time.Millisecond, context.DeadlineExceeded}, {20 * time.Millisecond, time.Hour, ErrTimeout}} {
+		ctx, cancel := context.WithTimeout(t.Context(), c.within)
 		defer cancel()
 		w := newWaiter(c.limit, Pace{}, new(nap.Sleeper))
 		w.expect(forecast{seen: 2, mean: time.Hour})
