@@ -118,7 +118,8 @@ func TestFindingNamesTheKernel(t *testing.T) {
 		b := open(t, card(sim.Strict(1), sim.RunToIdle(), sim.Findings(func(f *emu.Finding) { found = append(found, &f.Refusal) })))
 		word, p := b.word(), &reprise.Program{Name: "racy"}
 		for i, processor := range []chip.Processor{chip.BRISC, chip.NCRISC} {
-			p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprint("store ", i), Processor: processor, Cores: []chip.Range{chip.Single(1, 2)},
+			p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprint("store ", i), Processor: processor,
+				Cores: []chip.Range{chip.Single(1, 2)},
 				Image: value(kernels.Prebuilt(b.Dev.Arch(), kernels.Store))(b),
 				Args:  func(chip.Core) []uint32 { return []uint32{word.Addr(), 1, uint32(i) + 1} }, Common: []uint32{0}})
 		}

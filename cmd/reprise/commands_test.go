@@ -788,7 +788,7 @@ func cmdWaitFor(ts *testscript.TestScript, args []string) {
 			}
 		}
 		if time.Now().After(end) {
-			ts.Fatalf("nobody listens at %s", args[0])
+			ts.Fatalf("no process listens at %s", args[0])
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (l *launch) pages(w *emu.PageWait, read stack.Memory) string {
 	if w.Stream < l.buffers && read(l.circular+uint32(w.Stream)*bufferBytes+8, b) == nil {
 		of = fmt.Sprintf(" of its %d pages", binary.LittleEndian.Uint32(b))
 	}
-	by := "nobody in this core has yet " + does
+	by := "no processor of this core " + does + " so far"
 	if w.Known {
 		by = fmt.Sprintf("%v last %s", w.By, does)
 	}

@@ -162,8 +162,8 @@ func (s *Settings) waiverRefresher() func() []emu.Waiver {
 	}
 }
 
-// filesOf sums up which compiled files a kernel cache has, as they are. Those that are gone, or
-// that nobody may read, don't count.
+// filesOf sums up which compiled files a kernel cache has, as they are. Deleted and
+// unreadable ones don't count.
 func filesOf(cache string) uint64 {
 	h := fnv.New64a()
 	_ = filepath.WalkDir(cache, func(path string, d fs.DirEntry, err error) error {

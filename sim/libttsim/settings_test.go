@@ -10,7 +10,8 @@ func TestChangedKernelsAreSeen(t *testing.T) {
 	dir, had := t.TempDir(), uint64(0)
 	for _, c := range []struct{ path, text string }{
 		{"build/kernels/reader/1/brisc/brisc.elf", "a"}, {"build/kernels/reader/2/brisc/brisc.elf", "a"},
-		{"build/kernels/reader/2/ncrisc/ncrisc.elf", ""}, {"build/kernels/reader/1/brisc/brisc.elf", "ab"}, {"build/firmware/brisc/brisc.elf", ""},
+		{"build/kernels/reader/2/ncrisc/ncrisc.elf", ""}, {"build/kernels/reader/1/brisc/brisc.elf", "ab"},
+		{"build/firmware/brisc/brisc.elf", ""},
 	} {
 		file := filepath.Join(dir, c.path)
 		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {

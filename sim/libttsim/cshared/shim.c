@@ -99,7 +99,7 @@ EXPORT void libttsim_clock(uint32_t clocks) {
 }
 
 // python_file returns the descriptor of a file that Python writes (internal/ttnn/observer/sitecustomize.py), or -1 in processes without
-// that. After an exec, or Python's end, the descriptor may be another file's, and nobody handles the observer's signal.
+// that. After an exec, or Python's end, the descriptor may be another file's; the observer's handler of the signal is then gone.
 int python_file(const char *variable) {
   const char *value = getenv(variable);
   struct sigaction handler;
