@@ -365,7 +365,7 @@ func (c *Chip) Close() error {
 // slower.
 const (
 	maxBeside     = 256
-	besideChecked = 8
+	besideChecked = 1
 )
 
 // idleBesideEthernet reports whether a chip on which only Ethernet tiles run counts as idle.

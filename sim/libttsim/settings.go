@@ -104,7 +104,7 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 	if s.Record == "" && s.Findings == "" && s.Schedule == "" {
 		opts = append(opts, sim.Paced(), sim.EasesIdle())
 	} else {
-		opts = append(opts, sim.RunToIdle())
+		opts = append(opts, sim.RunToIdle(), sim.EasesIdle())
 	}
 	if s.Awake {
 		opts = append(opts, sim.Awake())

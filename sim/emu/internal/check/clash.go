@@ -47,8 +47,8 @@ func (o *Chip) refuse(from Origin, what, where string, s *shadow, by *stamp, add
 		return false
 	}
 	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
-		s.share(o, a, s.at(a), s.writes(by, programs))
-		by.agent.learn(s.common[a])
+		s.share(o, a, s.at(a), by, programs)
+		by.agent.learn(s.common[a]...)
 	}
 	return true
 }
@@ -112,7 +112,7 @@ func (o *Chip) ReadDRAM(from Origin, bank int, addr uint64, n int) bool {
 func (o *Chip) WroteHost(from Origin, bus uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.bus.wroteRange(o, by, bus, n, false, nil)
-	o.host.learn(by.clock())
+	o.host.learn(*by)
 	return ok || o.refuse(from, "NoC write to", "host memory", o.bus, by, bus, n, c)
 }
 

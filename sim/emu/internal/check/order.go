@@ -34,32 +34,6 @@ func (c clock) at(i int) uint64 {
 	return 0
 }
 
-func (c clock) covers(d clock) bool {
-	for i, v := range d {
-		if v > c.at(i) {
-			return false
-		}
-	}
-	return true
-}
-
-func (c clock) join(d clock) clock {
-	if c.covers(d) {
-		return c
-	}
-	if d.covers(c) {
-		return d
-	}
-	out := slices.Clone(c)
-	for len(out) < len(d) {
-		out = append(out, 0)
-	}
-	for i, v := range d {
-		out[i] = max(out[i], v)
-	}
-	return out
-}
-
 // epoch is one access: a component and its time; 0 means none.
 type epoch uint64
 
@@ -81,9 +55,6 @@ type agent struct {
 	known  clock  // of others
 	landed uint64 // its stores to L1 until then are in L1
 	past   []moment
-
-	lately [4]*uint64 // first words of clocks that it has learned
-	next   int        // of lately
 }
 
 // moment is what an agent knew from a time on.
@@ -120,28 +91,44 @@ func (a *agent) at(t uint64) moment {
 	return a.past[max(i, 0)]
 }
 
-func (a *agent) learn(c clock) {
-	if len(c) == 0 || a.lately[0] == &c[0] || a.lately[1] == &c[0] || a.lately[2] == &c[0] || a.lately[3] == &c[0] {
-		return
-	}
-	a.lately[a.next] = &c[0]
-	a.next = (a.next + 1) % len(a.lately)
-	own := a.index * components
-	for i, v := range c {
-		if v <= a.known.at(i) || i == own || i == own+1 {
+// learn adds what others tell, all that each of them knew included.
+func (a *agent) learn(told ...stamp) {
+	for _, s := range told {
+		if s.agent == a || s.toldTo(a.known) {
 			continue
 		}
-		known := make(clock, max(len(a.known), len(c)))
+		own, i := a.index*components, s.agent.index*components
+		known := make(clock, max(len(a.known), len(s.known), i+components))
 		copy(known, a.known)
-		for ; i < len(c); i++ {
-			if i != own && i != own+1 {
-				known[i] = max(known[i], c[i])
+		for j, v := range s.known {
+			if j != own && j != own+l1Stores {
+				known[j] = max(known[j], v)
 			}
 		}
+		known[i+programs], known[i+l1Stores] = max(known[i+programs], s.time), max(known[i+l1Stores], s.landed)
 		a.known = known
 		a.changed()
-		return
 	}
+}
+
+// toldTo reports whether who knows so much knows of s. It then knows all that s's agent knew.
+func (s *stamp) toldTo(known clock) bool {
+	i := s.agent.index * components
+	return known.at(i+programs) >= s.time && known.at(i+l1Stores) >= s.landed
+}
+
+// before reports whether s happened before by.
+func (s *stamp) before(by *stamp) bool {
+	return s.agent == by.agent && s.landed <= by.landed || s.agent != by.agent && s.toldTo(by.known)
+}
+
+// news is what several agents tell, one stamp each.
+type news []stamp
+
+// with adds what by tells.
+func (n news) with(by stamp) news {
+	n = slices.DeleteFunc(n, func(s stamp) bool { return s.before(&by) })
+	return append(n, by)
 }
 
 func (a *agent) land(t uint64) {
@@ -174,17 +161,6 @@ func (a *agent) now() *stamp {
 
 func (s *stamp) epoch(component int) epoch {
 	return epoch(s.agent.index*components+component)<<epochBits | epoch(s.time)
-}
-
-// clock returns what other agents learn from the stamp.
-func (s *stamp) clock() clock { return full(s.agent.index, s.known, s.time, s.landed) }
-
-func full(index int, known clock, time, landed uint64) clock {
-	i := index * components
-	out := make(clock, max(len(known), i+components))
-	copy(out, known)
-	out[i+programs], out[i+l1Stores] = time, landed
-	return out
 }
 
 func (s *stamp) sees(e epoch) bool {
@@ -232,11 +208,8 @@ func (o *Chip) by(from Origin) *stamp {
 	return o.host.now()
 }
 
-// released returns the clock that an agent acquires when it learns of access e.
-func (o *Chip) released(e epoch) clock {
-	if e == 0 {
-		return nil
-	}
+// released returns what an agent acquires when it learns of access e.
+func (o *Chip) released(e epoch) stamp {
 	a, t := o.agents[e.agent()], e.time()
 	if t == unfinished {
 		t = a.time
@@ -246,21 +219,21 @@ func (o *Chip) released(e epoch) clock {
 	if a.core == nil || e.component()%components == l1Stores {
 		landed = t
 	}
-	return full(a.index, m.known, t, landed)
+	return stamp{agent: a, time: t, known: m.known, landed: landed}
 }
 
 // Release and Acquire are a store to and a load of something that synchronises: a stream register,
 // mailbox, semaphores or configuration words, told apart by name.
 func (t *Tile) Release(from Origin, name uint32) {
 	if t != nil {
-		t.shadow.told[name] = t.shadow.told[name].join(t.chip.by(from).clock())
+		t.shadow.told[name] = t.shadow.told[name].with(*t.chip.by(from))
 	}
 }
 
 func (t *Tile) Acquire(from Origin, name uint32) {
 	if t != nil {
-		if c := t.shadow.told[name]; c != nil {
-			t.chip.by(from).agent.learn(c)
+		if told := t.shadow.told[name]; told != nil {
+			t.chip.by(from).agent.learn(told...)
 		}
 	}
 }
@@ -273,7 +246,7 @@ func (o *Chip) Held(from Origin, k *Core) {
 	a := k.agent
 	a.time++
 	if by := o.by(from).agent; by != a {
-		by.learn(full(a.index, a.known, a.time, a.time))
+		by.learn(stamp{agent: a, time: a.time, known: a.known, landed: a.time})
 	}
 	a.land(a.time)
 }
@@ -287,7 +260,5 @@ func (o *Chip) Released(from Origin, k *Core) {
 		k.share = newSharing(k)
 	}
 	k.share.forget()
-	if s := o.by(from); s.agent != k.agent {
-		k.agent.learn(s.clock())
-	}
+	k.agent.learn(*o.by(from))
 }

@@ -123,7 +123,7 @@ func (r *Tile) sweep(seer *Core, noc int, fn func(*Flight)) {
 		if seer != nil && f.core != seer && f.by != nil &&
 			(f.source != was.source || f.landing != was.landing || f.arriving != was.arriving ||
 				f.storing != was.storing) {
-			seer.agent.learn(f.by.clock())
+			seer.agent.learn(*f.by)
 		}
 		if f.pending() {
 			live = append(live, f)

@@ -1,5 +1,7 @@
 package check
 
+import "slices"
+
 // cell is the record of a word of memory.
 type cell struct {
 	w      epoch    // last write
@@ -22,15 +24,15 @@ const (
 type shadow struct {
 	low    []*shadowPage          // of a small memory
 	high   map[uint64]*shadowPage // of a large one, as used
-	common map[uint64]clock
-	told   map[uint32]clock // by register: what agents that stored there knew
+	common map[uint64]news
+	told   map[uint32]news // by register: from who stored there
 }
 
 type shadowPage [shadowWords]cell
 
 func newShadow(size uint32) *shadow {
-	return &shadow{low: make([]*shadowPage, size/4/shadowWords), high: map[uint64]*shadowPage{}, common: map[uint64]clock{},
-		told: map[uint32]clock{}}
+	return &shadow{low: make([]*shadowPage, size/4/shadowWords), high: map[uint64]*shadowPage{}, common: map[uint64]news{},
+		told: map[uint32]news{}}
 }
 
 func (s *shadow) at(addr uint64) *cell {
@@ -68,21 +70,27 @@ func (c *cell) last(bytes uint8, s *stamp) epoch {
 	return 0
 }
 
-// share makes the word one that several agents write.
-func (s *shadow) share(o *Chip, addr uint64, c *cell, by clock) {
+// share makes the word one that several agents write, by now by: in L1, stores come after all
+// earlier ones.
+func (s *shadow) share(o *Chip, addr uint64, c *cell, by *stamp, component int) {
 	if !c.common {
-		s.common[addr&^3] = s.learned(o, addr, c)
+		s.common[addr&^3] = s.tells(o, addr, c)
 		*c = cell{common: true}
 	}
 	c.atomic = false
-	s.common[addr&^3] = s.common[addr&^3].join(by)
+	tells := *by
+	if component == l1Stores {
+		tells.landed = by.time
+	}
+	s.common[addr&^3] = s.common[addr&^3].with(tells)
 }
 
-func (s *shadow) learned(o *Chip, addr uint64, c *cell) clock {
+// tells returns what an agent learns that sees the word.
+func (s *shadow) tells(o *Chip, addr uint64, c *cell) news {
 	if c.common {
 		return s.common[addr&^3]
 	}
-	return o.released(c.w) // which knew of the write before
+	return news{o.released(c.w)} // which knew of the write before
 }
 
 // clash is an access without an edge to an earlier one.
@@ -101,12 +109,12 @@ func (s *shadow) wrote(o *Chip, by *stamp, component int, addr uint64, bytes uin
 	c := s.at(addr)
 	trusted := by.agent.core == nil
 	if c.common {
-		sees := by.clock().covers(s.common[addr])
+		sees := !slices.ContainsFunc(s.common[addr], func(t stamp) bool { return !t.before(by) })
 		if c.atomic && !sees && !trusted && !same {
 			return clash{addr: addr, pc: c.wpc, atomic: true}, false
 		}
 		if bytes != wholeWord || !sees {
-			s.share(o, addr, c, s.writes(by, component))
+			s.share(o, addr, c, by, component)
 			return clash{}, true
 		}
 		delete(s.common, addr)
@@ -114,7 +122,7 @@ func (s *shadow) wrote(o *Chip, by *stamp, component int, addr uint64, bytes uin
 	}
 	if e := c.last(bytes, by); e != 0 && e.agent() != by.agent.index {
 		if same || trusted {
-			s.share(o, addr, c, s.writes(by, component))
+			s.share(o, addr, c, by, component)
 			return clash{}, true
 		}
 		return clash{addr, e, c.wpc, true, false}, false
@@ -139,21 +147,12 @@ func (s *shadow) wrote(o *Chip, by *stamp, component int, addr uint64, bytes uin
 	case left&c.older == 0 && (c.w.agent() == by.agent.index || by.sees(c.w)):
 		c.before, c.older = c.w, left
 	default: // the bytes of three writes, or of two without an edge
-		s.share(o, addr, c, s.writes(by, component))
+		s.share(o, addr, c, by, component)
 		return clash{}, true
 	}
 	c.bytes = bytes
 	c.w, c.wpc = by.epoch(component), by.pc
 	return clash{}, true
-}
-
-// writes returns what an agent learns that sees a write: in L1 it comes after all earlier stores to
-// L1.
-func (s *shadow) writes(by *stamp, component int) clock {
-	if component == l1Stores {
-		return full(by.agent.index, by.known, by.time, by.time)
-	}
-	return by.clock()
 }
 
 // unfinished is the time of an access that isn't known to be over.
@@ -229,12 +228,12 @@ func (s *shadow) readRange(o *Chip, by *stamp, addr uint64, n int, open bool, po
 	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
 		c := s.at(a)
 		if c.common {
-			by.agent.learn(s.common[a])
+			by.agent.learn(s.common[a]...)
 		} else if e := c.last(bytesAt(addr, a, uint64(n)), by); e != 0 {
 			if e.agent() == by.agent.index || n > poll && by.agent.core != nil {
 				return clash{a, e, c.wpc, true, false}, false
 			}
-			by.agent.learn(s.learned(o, a, c))
+			by.agent.learn(s.tells(o, a, c)...)
 		}
 		if by.agent.core != nil {
 			c.stampRead(&reader, bytesAt(addr, a, uint64(n)))
@@ -248,12 +247,12 @@ func (s *shadow) readRange(o *Chip, by *stamp, addr uint64, n int, open bool, po
 func (s *shadow) atomic(o *Chip, by *stamp, addr uint64, component int, learns bool) (clash, bool) {
 	c := s.at(addr)
 	if learns {
-		by.agent.learn(s.learned(o, addr, c))
+		by.agent.learn(s.tells(o, addr, c)...)
 	} else if e := c.last(wholeWord, by); !c.common && e != 0 && o.agents[e.agent()].core != nil && by.agent.core != nil {
 		return clash{addr, e, c.wpc, true, false}, false
 	}
 	atomic := !c.common || c.atomic
-	s.share(o, addr, c, s.writes(by, component))
+	s.share(o, addr, c, by, component)
 	c.atomic, c.wpc = atomic, by.pc
 	return clash{}, true
 }

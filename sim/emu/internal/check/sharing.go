@@ -223,7 +223,7 @@ func (s *sharing) load(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 		l := load{addr: addr, bytes: bytesAt(uint64(addr), uint64(addr)&^3, uint64(n)), time: s.agent.time, pc: s.core.PC(), w: c.w,
 			wpc: c.wpc}
 		if c.common {
-			s.agent.learn(s.core.tile.shadow.common[uint64(addr)&^3])
+			s.agent.learn(s.core.tile.shadow.common[uint64(addr)&^3]...)
 		} else if e := s.unseen(c, addr, n); e != 0 {
 			l.alien, l.w = true, e
 		}
