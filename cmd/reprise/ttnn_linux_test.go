@@ -320,16 +320,16 @@ func TestTTNNHang(t *testing.T) {
 	}
 	chip := []string{"--chip", "wormhole"}
 	quit := func(c *started, _ *said) { must(t, c.Process.Signal(syscall.SIGQUIT)) }
-	hang("SIGQUIT", "sleep", quit, chip, "ttnn_hang.py\", line 10")
+	hang("SIGQUIT", "sleep", quit, chip, "ttnn_hang.py\", line 11")
 	// Long enough for kernels to be compiled: only then it is "opened".
-	hang("timeout", "sleep", func(*started, *said) {}, append(chip, "--timeout", "15s"), "ttnn_hang.py\", line 10")
+	hang("timeout", "sleep", func(*started, *said) {}, append(chip, "--timeout", "15s"), "ttnn_hang.py\", line 11")
 	// Python doesn't hear of SIGINT while TT-NN waits.
 	hang("SIGINT", "", func(c *started, b *said) {
 		b.wait(t, "waits")
 		must(t, c.Process.Signal(syscall.SIGINT))
 		c.err.wait(t, "the program goes on after SIGINT")
 		quit(c, b)
-	}, chip, "NCRISC parked on L1 at", "(semaphore 0, which is 0)", " in Kernel_Source_Code\n", "ttnn_hang.py\", line 33")
+	}, chip, "NCRISC parked on L1 at", "(semaphore 0, which is 0)", " in Kernel_Source_Code\n", "ttnn_hang.py\", line 35")
 	hang("circle", "circle", func(c *started, b *said) {
 		b.wait(t, "waits")
 		time.Sleep(2 * time.Second) // until the kernels wait; without the circle the test fails

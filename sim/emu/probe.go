@@ -19,7 +19,7 @@ const probeMax = 400
 func (c *core) probe() (waiting bool, st stop) {
 	start, regs := c.pc, [32]uint32(c.X[:32])
 	c.watched, c.classes, c.polls = 0, 0, 0
-	c.wait.begin(!c.checked && c.cache == nil && !c.tile.chip.cfg.alwaysLooks)
+	c.wait.begin(c.thread == nil && c.profile == nil && !c.debugging && !c.tile.chip.cfg.alwaysLooks)
 	c.again = 0
 	var cache dataCache
 	if c.cache != nil {
@@ -195,7 +195,7 @@ func (c *core) watches(line uint32) bool {
 // keep keeps the core's wait, in a loop that names some registers, for waitsAgain.
 func (c *core) keep(named uint64) {
 	w := &c.wait
-	if !w.known || w.n > maxSeenReads || w.locals > maxLocals || bits.OnesCount64(named) > maxSeenRegs {
+	if !w.known || c.cache != nil || w.n > maxSeenReads || w.locals > maxLocals || bits.OnesCount64(named) > maxSeenRegs {
 		return
 	}
 	if c.seen == nil {

@@ -1,4 +1,5 @@
 """Waits for a kernel that never ends; with "circle" for two that wait for each other, with "sleep" for nothing at all."""
+import signal
 import sys
 import time
 
@@ -29,5 +30,6 @@ buffers = [
 x = ttnn.Tensor([1] * 32, [1, 1, 1, 32], ttnn.uint32, ttnn.ROW_MAJOR_LAYOUT).to(device)
 semaphore = ttnn.SemaphoreDescriptor(id=0, core_type=ttnn.CoreType.WORKER, core_ranges=core, initial_value=0)
 ttnn.generic_op([x, x], ttnn.ProgramDescriptor(kernels=kernels, semaphores=[semaphore], cbs=buffers))
+signal.signal(signal.SIGINT, lambda *_: None)  # Python would raise KeyboardInterrupt before TT-NN waits
 print("waits", flush=True)
 ttnn.synchronize_device(device)

@@ -24,14 +24,33 @@ type Chip struct {
 	refused func(by Origin, addr uint64, other *Other, format string, args ...any) bool
 }
 
-// clock is a vector clock, immutable once shared; 0 beyond its end.
-type clock []uint64
+// clock is a vector clock in parts, which clocks share; immutable once shared, 0 beyond its end.
+type clock []*[clockPart]uint64
+
+const clockPart = 32 // components, whole agents
 
 func (c clock) at(i int) uint64 {
-	if i < len(c) {
-		return c[i]
+	if n := i / clockPart; n < len(c) && c[n] != nil {
+		return c[n][i%clockPart]
 	}
 	return 0
+}
+
+// later returns the later of each component of a and b, or a or b itself.
+func later(a, b *[clockPart]uint64) *[clockPart]uint64 {
+	if a == nil || a == b || b == nil {
+		return cmp.Or(a, b)
+	}
+	out := a
+	for i, v := range b {
+		if v > out[i] {
+			if out == a {
+				out = new(*a)
+			}
+			out[i] = v
+		}
+	}
+	return out
 }
 
 // epoch is one access: a component and its time; 0 means none.
@@ -97,15 +116,15 @@ func (a *agent) learn(told ...stamp) {
 		if s.agent == a || s.toldTo(a.known) {
 			continue
 		}
-		own, i := a.index*components, s.agent.index*components
-		known := make(clock, max(len(a.known), len(s.known), i+components))
+		part, i := s.agent.index*components/clockPart, s.agent.index*components%clockPart
+		known := make(clock, max(len(a.known), len(s.known), part+1))
 		copy(known, a.known)
-		for j, v := range s.known {
-			if j != own && j != own+l1Stores {
-				known[j] = max(known[j], v)
-			}
+		for j, p := range s.known {
+			known[j] = later(known[j], p)
 		}
-		known[i+programs], known[i+l1Stores] = max(known[i+programs], s.time), max(known[i+l1Stores], s.landed)
+		var own [clockPart]uint64
+		own[i+programs], own[i+l1Stores] = s.time, s.landed
+		known[part] = later(&own, known[part])
 		a.known = known
 		a.changed()
 	}
@@ -125,10 +144,12 @@ func (s *stamp) before(by *stamp) bool {
 // news is what several agents tell, one stamp each.
 type news []stamp
 
-// with adds what by tells.
-func (n news) with(by stamp) news {
-	n = slices.DeleteFunc(n, func(s stamp) bool { return s.before(&by) })
-	return append(n, by)
+func (n *news) add(by stamp) {
+	if len(*n) != 1 || !(*n)[0].before(&by) {
+		*n = append(slices.DeleteFunc(*n, func(s stamp) bool { return s.before(&by) }), by)
+		return
+	}
+	(*n)[0] = by
 }
 
 func (a *agent) land(t uint64) {
@@ -226,14 +247,19 @@ func (o *Chip) released(e epoch) stamp {
 // mailbox, semaphores or configuration words, told apart by name.
 func (t *Tile) Release(from Origin, name uint32) {
 	if t != nil {
-		t.shadow.told[name] = t.shadow.told[name].with(*t.chip.by(from))
+		told := t.shadow.told[name]
+		if told == nil {
+			told = new(news)
+			t.shadow.told[name] = told
+		}
+		told.add(*t.chip.by(from))
 	}
 }
 
 func (t *Tile) Acquire(from Origin, name uint32) {
 	if t != nil {
 		if told := t.shadow.told[name]; told != nil {
-			t.chip.by(from).agent.learn(told...)
+			t.chip.by(from).agent.learn(*told...)
 		}
 	}
 }

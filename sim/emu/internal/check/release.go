@@ -103,14 +103,14 @@ func (o *Chip) knowsPassed(from Origin, f *Flight) bool {
 	if !f.inOrder || f.passed == 0 {
 		return false
 	}
-	known := o.host.known
+	by, known := o.host, o.host.known
 	switch {
 	case o.carry != nil:
-		known = o.carry.known
+		by, known = o.carry.agent, o.carry.known
 	case from.Core != nil:
-		known = from.Core.agent.known
+		by, known = from.Core.agent, from.Core.agent.known
 	}
-	return known.at(f.core.agent.index*components+programs) >= f.passed
+	return by != f.core.agent && known.at(f.core.agent.index*components+programs) >= f.passed
 }
 
 // sweep calls fn for the flights of a NoC and drops those that hold nothing. A processor that has

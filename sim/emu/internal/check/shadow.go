@@ -25,14 +25,14 @@ type shadow struct {
 	low    []*shadowPage          // of a small memory
 	high   map[uint64]*shadowPage // of a large one, as used
 	common map[uint64]news
-	told   map[uint32]news // by register: from who stored there
+	told   map[uint32]*news // by register: from who stored there
 }
 
 type shadowPage [shadowWords]cell
 
 func newShadow(size uint32) *shadow {
 	return &shadow{low: make([]*shadowPage, size/4/shadowWords), high: map[uint64]*shadowPage{}, common: map[uint64]news{},
-		told: map[uint32]news{}}
+		told: map[uint32]*news{}}
 }
 
 func (s *shadow) at(addr uint64) *cell {
@@ -73,16 +73,15 @@ func (c *cell) last(bytes uint8, s *stamp) epoch {
 // share makes the word one that several agents write, by now by: in L1, stores come after all
 // earlier ones.
 func (s *shadow) share(o *Chip, addr uint64, c *cell, by *stamp, component int) {
-	if !c.common {
-		s.common[addr&^3] = s.tells(o, addr, c)
-		*c = cell{common: true}
-	}
-	c.atomic = false
+	addr &^= 3
+	told := s.tells(o, addr, c)
+	*c = cell{common: true}
 	tells := *by
 	if component == l1Stores {
 		tells.landed = by.time
 	}
-	s.common[addr&^3] = s.common[addr&^3].with(tells)
+	told.add(tells)
+	s.common[addr] = told
 }
 
 // tells returns what an agent learns that sees the word.

@@ -75,9 +75,12 @@ type InstructionCache struct {
 	lines    map[uint32]cachedLine
 	prefetch uint32 // lines
 
-	line    uint32 // of the last instruction
-	version uint32 // of that line, if any
-	valid   bool
+	recent [256]fetched // of the last instructions, by line
+}
+
+type fetched struct {
+	line, version uint32
+	valid         bool
 }
 
 type cachedLine struct {
@@ -98,7 +101,7 @@ func NewInstructionCache(p chip.Processor) *InstructionCache {
 // Invalidate empties the cache.
 func (i *InstructionCache) Invalidate() {
 	clear(i.lines)
-	i.valid = false
+	clear(i.recent[:])
 }
 
 // Fetch notes that the processor fetches the instruction at pc, and returns why that may be an old
@@ -106,7 +109,8 @@ func (i *InstructionCache) Invalidate() {
 func (i *InstructionCache) Fetch(w *Writers, pc uint32) (stale string) {
 	line := pc >> codeShift
 	v := w.version[line]
-	if i.valid && i.line == line && i.version == v {
+	last := &i.recent[line%uint32(len(i.recent))]
+	if *last == (fetched{line, v, true}) {
 		return ""
 	}
 	have, ok := i.lines[line]
@@ -118,7 +122,7 @@ func (i *InstructionCache) Fetch(w *Writers, pc uint32) (stale string) {
 		return fmt.Sprintf("stale code: the processor %s since its instruction cache was last emptied "+
 			"(RISCV_IC_INVALIDATE or reset), and %v has changed it since", how, w.lastOf(line))
 	}
-	i.line, i.version, i.valid = line, v, true
+	*last = fetched{line, v, true}
 	if have.executed {
 		return ""
 	}
@@ -126,11 +130,11 @@ func (i *InstructionCache) Fetch(w *Writers, pc uint32) (stale string) {
 	for l := line &^ (groupFetches - 1); l < line; l++ {
 		i.take(w, l)
 	}
-	first, last := line+1, min(line+i.prefetch, uint32(len(w.version))-1)
+	first, end := line+1, min(line+i.prefetch, uint32(len(w.version))-1)
 	if i.lines[line-1].executed {
-		first = last // the lines between came along with that one
+		first = end // the lines between came along with that one
 	}
-	for l := first; l <= last; l++ {
+	for l := first; l <= end; l++ {
 		i.take(w, l)
 	}
 	return ""
