@@ -101,10 +101,13 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 		return spec, nil, fmt.Errorf("libttsim: machine %q: %w: use one of %s", s.Machine, ErrSettings, strings.Join(names, ", "))
 	}
 	opts := []sim.Option{sim.Seed(s.Seed)}
+	if s.Record == "" {
+		opts = append(opts, sim.EasesIdle())
+	}
 	if s.Record == "" && s.Findings == "" && s.Schedule == "" {
-		opts = append(opts, sim.Paced(), sim.EasesIdle())
+		opts = append(opts, sim.Paced())
 	} else {
-		opts = append(opts, sim.RunToIdle(), sim.EasesIdle())
+		opts = append(opts, sim.RunToIdle())
 	}
 	if s.Awake {
 		opts = append(opts, sim.Awake())
