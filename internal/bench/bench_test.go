@@ -327,7 +327,7 @@ func TestMetalInstructions(t *testing.T) {
 	if fw.Base.L1Banks == 110 {
 		h = p100a
 	}
-	t.Logf("%v, %v: prefetcher, dispatcher, subordinate for each program of a long trace; the same for a replay of a trace of one", arch,
+	t.Logf("%v, %v: prefetcher, dispatcher, subordinate: a program of many | a replay of one", arch,
 		fw.Base.Layout.Revision)
 	for _, p := range timed {
 		for _, o := range []struct {
@@ -369,7 +369,7 @@ func TestMetalClocks(t *testing.T) {
 	}
 	stock := metalClocks(t, arch, image, append(opts, reprise.WithQueueFirmware(*metalQueues))...)
 	ours := metalClocks(t, arch, image, opts...)
-	t.Logf("%v, %v: clocks for each program of a long trace, tt-metal's, ours and their ratio; the same for a replay of a trace of one",
+	t.Logf("%v, %v: tt-metal's clocks, ours, ratio: a program of many | a replay of one",
 		arch, fw.Base.Layout.Revision)
 	for i, p := range timed {
 		a, b := stock[i], ours[i]

@@ -186,7 +186,7 @@ func sharings() (list checkList) {
 			b.waitCounter(0, cntWriteAck, s0, "ack")
 		}
 		r.run(v, b.request(r.arch, r.increment(v, w, atFlag)).halt())
-	}).says("race: NoC read of|DRAM controller|BRISC of tile|Nobody has seen the end of that")
+	}).says("race: NoC read of|DRAM controller|BRISC of tile|Its end is not known")
 	// An example of tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md.
 	refused("half of a word is loaded just after the word was stored", func(r *rig, right bool) {
 		a := onB().li(t0, localBase).sw(x0, t0, 0)
@@ -234,7 +234,7 @@ func sharings() (list checkList) {
 		}
 		r.run(w, onB().poll(r.arch, atFlag, "w").spend(400, "late").stw(0x50000, 7).halt())
 		r.run(v, a.request(r.arch, r.increment(v, w, atFlag)).halt())
-	}).says("race|BRISC of tile|read 0x50000 at pc=|Nobody has seen the end of that")
+	}).says("race|BRISC of tile|read 0x50000 at pc=|Its end is not known")
 	refused("increments are lost", func(r *rig, right bool) {
 		v, w := r.worker(1, 1), r.worker(2, 2)
 		a := onB()

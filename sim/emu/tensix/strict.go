@@ -206,6 +206,19 @@ func (h *hazard) takenAsDone(t *thread, w uint32) bool {
 	return h.assumes(&t.queue, BootIsOver) || (op == opZEROACC || op == opZEROSRC) && h.assumes(&t.queue, ZeroedAtOnce)
 }
 
+// unseen reports an instruction that no other unit and thread sees: it changes counters of its
+// thread (INCRWC.md, SETRWC.md) or the vector unit's own registers.
+func unseen(w uint32) bool {
+	switch op := w >> 24; op {
+	case opINCRWC:
+		return true
+	case opSETRWC:
+		return w>>22&3 == 0
+	default:
+		return unitOf(w) == unitVector && op != opSFPLOAD && op != opSFPSTORE && op != opSFPLOADMACRO
+	}
+}
+
 // See "Instruction scheduling" of the instructions' pages.
 func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
 	op := w >> 24
@@ -292,7 +305,7 @@ func (h *hazard) done(e *Engine, t *thread, w, row uint32) {
 		h.popped++
 	}
 	u := unitOf(w)
-	if u&(unitUnpack|unitPack|unitMatrix|unitVector) != 0 && !h.takenAsDone(t, w) {
+	if u&(unitUnpack|unitPack|unitMatrix|unitVector) != 0 && !unseen(w) && !h.takenAsDone(t, w) {
 		h.busy |= u
 	}
 	if w>>24 == opSTALLWAIT {

@@ -32,7 +32,7 @@ func (o *Chip) missing(a *agent, e epoch) string {
 	case e == 0:
 		return "Who resets a word must first have loaded all that was added to it"
 	case e.time() == unfinished:
-		return "Nobody has seen the end of that: a counter of its NoC must be waited for before others are told"
+		return "Its end is not known: wait for a counter of its NoC before others are told"
 	case a == b:
 		return "The store need not have reached L1 before the register: it must be read back first, and the result used"
 	case e.component()%components == l1Stores && a.known.at(b.index*components) >= e.time():
