@@ -33,6 +33,25 @@ def credits():
         }""", 1, places())
 
 
+def barriers():
+    """The first core reads what the second one has, and uses it before the read's barrier (tt-metal #50981)."""
+    run("data[15] = 0; while (data[15] != 0);" + WAIT % 0 + PLACES % (2, 3) + """
+        noc_async_read(get_noc_addr(px, py, l1 + 64), l1, 64); RIGHT
+        uint32_t got = data[15]; noc_async_read_barrier(); data[0] = got;""" + RESULT, "noc_async_read_barrier();", two,
+        PLACES % (4, 5) + """for (uint32_t i = 16; i < 32; i++) data[i] = 7;
+        while (data[31] != 7);
+        noc_semaphore_inc(get_noc_addr(px, py, get_semaphore(0)), 1); noc_async_atomic_barrier();""", 1, places())
+
+
+def increments():
+    """The first core counts by a load and a store, the second one by an atomic on the same semaphore (tt-metal #51037)."""
+    count = "noc_semaphore_inc(get_noc_addr(get_semaphore(0)), 1); noc_async_atomic_barrier();" if fixed else "*sem = *sem + 1;"
+    run("word* sem = reinterpret_cast<word*>(get_semaphore(0));" + count + WAIT % 1 + "uint32_t got = 5 + *sem; data[0] = got;" + RESULT,
+        "", two, PLACES % (4, 5) + """for (int i = 0; i < 2; i++) {
+            noc_semaphore_inc(get_noc_addr(px, py, get_semaphore(i)), 1); noc_async_atomic_barrier();
+        }""", 2, places())
+
+
 globals()[name]()
 got = y.cpu().to_list()[0][0][0][0]
 print("got", got)
