@@ -72,9 +72,9 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 		ZeroedAtOnce: func(*rig, chip.XY, chip.XY) *asm {
 			return onB().pushes(pushInit, pushZero, pushPost)
 		},
-		// It uses a semaphore while the matrix unit may still work.
+		// It uses a semaphore while the vector unit may still work.
 		BootIsOver: func(*rig, chip.XY, chip.XY) *asm {
-			return onB().pushes(pushInit, pushRWC, pushPost)
+			return onB().pushes(pushInit, pushStore, pushPost)
 		},
 		// It loads the first of rows 0 to 15 of Dst, which it has made undefined, unlike 16 to 63.
 		PartOfTile: func(*rig, chip.XY, chip.XY) *asm {
@@ -142,10 +142,10 @@ const (
 	pushGet    = 0xA5<<24 | 1<<3
 	pushUnpack = 0x43<<24 | 1
 	pushZero   = 0x11<<24 | 7
-	pushRWC    = 0x37 << 24
 
 	pushZeroRows = 0x10<<24 | 1<<19
 	pushLoad     = 0x70 << 24
+	pushStore    = 0x72 << 24
 )
 
 func (a *asm) pushes(list ...uint32) *asm {
