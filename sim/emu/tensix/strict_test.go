@@ -59,13 +59,13 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 			want     string // part of the refusal, if there is one
 			wormhole bool   // only there
 		}{
-			{name: "a post while the matrix unit may work", list: prog{semInit1, zeroAll, semPost1}, want: "matrix unit"},
-			{name: "a post after a wait for it", list: prog{semInit1, zeroAll, stallSync | waitMath[arch], semPost1}},
-			{name: "a wait that blocks another unit", list: prog{semInit1, zeroAll, opSTALLWAIT<<24 | 4<<15 | waitMath[arch], semPost1}, want: "matrix unit"},
+			{name: "a post too soon", list: prog{semInit1, zeroAll, semPost1}, want: "matrix unit"},
+			{name: "a post after a wait", list: prog{semInit1, zeroAll, stallSync | waitMath[arch], semPost1}},
+			{name: "a wait of another unit", list: prog{semInit1, zeroAll, opSTALLWAIT<<24 | 4<<15 | waitMath[arch], semPost1}, want: "matrix unit"},
 			{name: "a post after the core waited", before: func(e *Engine) { run(e, semInit1, zeroAll); e.Synced(1) }, list: prog{semPost1}},
 			{name: "its own counters", list: prog{semInit1, opINCRWC << 24, opSETRWC << 24, sfpNop, semPost1}},
-			{name: "a register's store while an unpacker may read", list: prog{unpackNop, storeRegister}, want: "unpacker 0"},
-			{name: "a register's store after a wait for it", list: prog{unpackNop, opSTALLWAIT<<24 | 0x20<<15 | 2, storeRegister}},
+			{name: "a store while an unpacker may read", list: prog{unpackNop, storeRegister}, want: "unpacker 0"},
+			{name: "a store after a wait", list: prog{unpackNop, opSTALLWAIT<<24 | 0x20<<15 | 2, storeRegister}},
 			{name: "configuration just stored", before: storeConfig, list: prog{readConfig}, want: "stores to configuration"},
 			{name: "configuration waited for", before: storeConfig, list: prog{opSTALLWAIT<<24 | 0x80<<15 | waitStores[arch], readConfig}},
 			{name: "configuration read back", before: func(e *Engine) { e.StoredTo(1, Configuration, 0); e.Arrived(1, Configuration) }, list: prog{readConfig}},
@@ -76,7 +76,7 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 				wormhole: true},
 			{name: "a result used at once", list: prog{sfpMad, sfpMov}, want: "one cycle late", wormhole: true},
 			{name: "a result used after SFPNOP", list: prog{sfpMad, sfpNop, sfpMov}},
-			{name: "another register used at once", list: prog{sfpMad, sfpMovElse}},
+			{name: "another register used", list: prog{sfpMad, sfpMovElse}},
 		} {
 			e := New(arch, newTestTile(arch))
 			if tt.before != nil {
