@@ -245,8 +245,8 @@ func (d *machine) AwaitTile(ctx context.Context, raw chip.XY, addr uint64, want 
 			err = w.pause(ctx)
 		}
 	}
-	// Who wrote it may speak for others, which have yet to write that they wait for what the host
-	// stores next (tt-metal fabric_erisc_router.cpp, LOCAL_HANDSHAKE_COMPLETE): it gives them time.
+	// Other tiles may have yet to publish the state that the host overwrites next (tt-metal
+	// fabric_erisc_router.cpp, LOCAL_HANDSHAKE_COMPLETE): give them time.
 	for n := 0; n < answerLoads && err == nil && got == want; n++ {
 		_, err = d.kd.Read32(xy, addr)
 	}

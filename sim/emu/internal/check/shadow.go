@@ -70,7 +70,7 @@ func (c *cell) last(bytes uint8, s *stamp) epoch {
 	return 0
 }
 
-// share makes the word one that several agents write, by now by: in L1, stores come after all
+// share records that several agents write the word, the latest by. A store to L1 lands after all
 // earlier ones.
 func (s *shadow) share(o *Chip, addr uint64, c *cell, by *stamp, component int) {
 	addr &^= 3
