@@ -212,6 +212,20 @@ func (c *Card) String() string { return c.node.String() }
 // error is that of an impossible card.
 func (c *Card) Driver() (*driver.Driver, error) { return c.drv, c.err }
 
+// Tools returns the Resident card as tools such as debuggers should open it: their accesses, those of
+// an [emu.Observer], aren't the program's.
+func (c *Card) Tools() *Card {
+	chip := c.Chip()
+	if c.err != nil || chip == nil {
+		return c
+	}
+	tools := &Card{chip: chip}
+	tools.drv, tools.err = driver.New(driver.Config{Name: "tools of " + c.String() + " ", Arch: chip.Topology().Arch(),
+		Functions: []driver.Function{chip.Observe()}})
+	tools.node = tools.drv.Node(0)
+	return tools
+}
+
 // Close ends the chip of a Resident card; programs that have it open lose it.
 func (c *Card) Close() error {
 	if c.drv == nil {

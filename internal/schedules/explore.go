@@ -52,6 +52,7 @@ type File struct {
 	Seed        uint64
 	Preemptions int    // holds of a schedule, at most
 	Failure     string // of the first one pending: none with fewer holds fails
+	Held        uint64 `json:",omitempty"` // Result.Held of the run that failed
 	Pending     [][]Hold
 	Runs        int
 	Capped      bool            // a run was
@@ -113,10 +114,10 @@ func Explore(ctx context.Context, state string, most int, f *File, run func(*Fil
 			return f, err
 		}
 		f.Runs++
-		if f.Failure = ""; failure == nil {
+		if f.Failure, f.Held = "", 0; failure == nil {
 			f.add(r)
 		} else {
-			f.Failure = failure.Error()
+			f.Failure, f.Held = failure.Error(), r.Held
 		}
 		if state != "" {
 			temp := state + ".new"

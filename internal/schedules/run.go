@@ -27,6 +27,7 @@ const (
 // Result is what a Run found out.
 type Result struct {
 	Hash      uint64
+	Held      uint64 // Hash at the end of the last round in which an access was held
 	Conflicts []Hold // that its last hold has made possible, or all
 	Differs   bool   // even before a hold
 	Capped    bool   // there were more words or conflicts than are followed
@@ -39,6 +40,10 @@ type Run struct {
 	MayHold func(p chip.Processor, pc uint32, read stack.Memory) bool
 	// Read is the chip's ReadCore.
 	Read func(tile chip.XY, p chip.Processor, addr uint32, b []byte) bool
+	// Stop, if not nil, is called when the first access is held. Stopped is set then, and the chip
+	// stands still until a debugger clears it.
+	Stop    func(Hold)
+	Stopped bool
 
 	holds []*hold
 	round int
@@ -91,6 +96,9 @@ func (r *Run) Begin() {
 
 func (r *Run) end() {
 	r.res.Hash = mix(r.res.Hash, r.hash)
+	if slices.ContainsFunc(r.holds, func(h *hold) bool { return h.hit && h.At.Round == r.round }) {
+		r.res.Held = r.res.Hash
+	}
 	for _, c := range r.found {
 		if !c.earlier.waited {
 			r.res.Conflicts = append(r.res.Conflicts, c.Hold)
@@ -132,6 +140,10 @@ func (r *Run) waits(p Point, letGo func()) bool {
 		if !h.hit && h.At == p {
 			h.hit = true
 			if !h.met {
+				if r.Stop != nil {
+					r.Stop(h.Hold)
+					r.Stop, r.Stopped = nil, true
+				}
 				h.letGo = letGo
 				return true
 			}

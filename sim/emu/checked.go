@@ -259,9 +259,14 @@ func (c *core) runDebugged(run func(*core) stop) stop {
 	why := d.hits(watchBreak, watchBreak, c.pc)
 	if addr := c.X[o.Rs1] + uint32(o.Imm); o.Code.IsLoad() && !d.loaded {
 		if hit := d.hits(watchLoad, watchAccess, addr); hit != 0 {
+			c.awaitResumption()
 			c.pause(hitWatch | hit)
 			d.loaded = true
-			return stopHalt
+			if c.thread == nil {
+				return stopHalt
+			}
+			c.tile.chip.standStill()
+			return c.runDebugged(run)
 		}
 	} else if o.Code.IsStore() {
 		if hit := d.hits(watchStore, watchAccess, addr); hit != 0 {
@@ -270,6 +275,9 @@ func (c *core) runDebugged(run func(*core) stop) stop {
 	}
 	if why&0xFF00 != 0 && why&hitWatch == 0 {
 		why |= hitBreak
+	}
+	if why != 0 || o.Code == rv32.EBREAK {
+		c.awaitResumption()
 	}
 	st := run(c)
 	if st == stopBlocked || st == stopAgain || c.state != runnable || *c.tile.fault() != nil {
@@ -286,5 +294,14 @@ func (c *core) runDebugged(run func(*core) stop) stop {
 		d.steps--
 	}
 	c.pause(why)
-	return stopHalt
+	if c.thread == nil {
+		return stopHalt
+	}
+	if o.Code == rv32.EBREAK {
+		c.used = 0 // the program has none
+	}
+	if c.tile.chip.standStill(); *c.tile.fault() != nil {
+		return stopHalt
+	}
+	return stopSlice
 }

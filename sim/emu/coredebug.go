@@ -85,6 +85,12 @@ type coreDebug struct {
 	flushed bool // pc was written since the pause
 	loaded  bool // the load at pc has hit its watchpoint
 	busy    bool // with an access to memory
+
+	// With a Schedule.
+	was     [33]uint32 // the registers and pc before a debugger wrote some
+	wrote   bool       // a debugger has
+	going   bool       // a debugger has let it go on
+	awaited bool       // that is to let it go on, before it hits something
 }
 
 func (t *tile) riscPortLoad(off uint32) uint32 {
@@ -140,6 +146,9 @@ func (t *tile) riscPortStore(o origin, off, v uint32) slowResult {
 func (c *core) debugged() *coreDebug {
 	if c.debug == nil {
 		c.debug = &coreDebug{}
+		if c.thread != nil {
+			c.tile.chip.debugged = append(c.tile.chip.debugged, c)
+		}
 	}
 	return c.debug
 }
@@ -195,6 +204,7 @@ func (c *core) debugCommand(o origin, v uint32) slowResult {
 	refuse := t.refuser(o, "debug interface", debugBase+regRISCControl0)
 	paused := d.status&pausedBit != 0
 	d.command = v
+	d.going = d.going && v&cmdSlow != 0
 	c.watchful()
 	switch {
 	case c.state == inReset:
@@ -216,6 +226,9 @@ func (c *core) debugCommand(o origin, v uint32) slowResult {
 		default:
 			return refuse(undefined, "read of register %d of %v: want 0 to 32", i, c.proc)
 		}
+	}
+	if v&(cmdClearRegisters|cmdWriteRegister|cmdWritePC) != 0 && !d.wrote {
+		d.was, d.wrote = c.now(), true
 	}
 	if v&cmdClearRegisters != 0 {
 		clear(c.X[1:32])
@@ -272,21 +285,21 @@ const (
 )
 
 func (c *core) unpredicting() bool {
+	if c.thread != nil {
+		return true
+	}
 	v, ok := c.tile.settledEngine().LoadConfig(cfgDisablePredictors)
 	return ok && v>>(cfgDisablePredictorBit+c.hw)&1 != 0
 }
 
 func (c *core) askPause() {
-	switch c.state {
-	case blocked:
-		c.debug.asked = true
-	case runnable:
-		if c.retry() {
-			c.debug.asked = true
-			break
-		}
+	switch {
+	case c.thread != nil:
+		c.tile.chip.cfg.Schedule.Stopped = false
 		c.pause(0)
-	case parked:
+	case c.state == blocked || c.state == runnable && c.retry():
+		c.debug.asked = true
+	case c.state == runnable || c.state == parked:
 		c.pause(0)
 	}
 	c.watchful()
@@ -297,20 +310,33 @@ func (c *core) retry() bool { return c.probeFirst && c.classes == classMailbox &
 
 func (c *core) pause(why uint32) {
 	d := c.debug
-	if c.state == runnable {
-		c.tile.chip.dequeue(c)
+	if c.thread == nil {
+		if c.state == runnable {
+			c.tile.chip.dequeue(c)
+		}
+		c.state = paused
 	}
-	c.state = paused
 	d.status = pausedBit | why
-	d.asked, d.steps, d.primed, d.flushed = false, 0, false, false
+	d.asked, d.steps, d.primed, d.flushed, d.going = false, 0, false, false, false
 	d.slow = d.command&cmdSlow != 0
 	c.watchful()
 }
 
+// now is the processor's registers and pc.
+func (c *core) now() (v [33]uint32) {
+	copy(v[:], c.X[:32])
+	v[regPC] = c.pc
+	return v
+}
+
 func (c *core) resume() {
 	d := c.debug
-	d.status, d.flushed = 0, false
+	d.status, d.flushed, d.going = 0, false, true
 	c.watchful()
+	wrote := d.wrote && d.was != c.now()
+	if d.wrote = false; c.thread != nil && (c.state != parked && c.state != blocked || !wrote) {
+		return
+	}
 	c.probeFirst, c.probeDelay, c.probeSkip = false, 0, 0
 	c.wait.known = false
 	c.slice = minSlice
@@ -348,7 +374,13 @@ func (c *core) debugMemory(write bool) slowResult {
 	broken := c.proc == chip.TRISC2 && t.blackhole() && addr%16 > 4
 	w, st := (addr-localBase)>>2, slowDone
 	switch {
+	case c.thread != nil && addr == configBase+4*cfgDisablePredictors:
+	case c.thread != nil && write && addr == configBase+4*cfgInvalidate(t.chip.arch):
+		if !t.configProcessors(origin{tile: t, core: c}, cfgInvalidate(t.chip.arch), v) {
+			return slowHalt
+		}
 	case addr < t.size && write:
+		t.chip.keep(t, addr, 4)
 		t.memory(addr + 4)[addr>>2] = v
 		t.stored(addr, 4)
 	case addr < t.size:

@@ -64,8 +64,7 @@ var classNames = map[class]string{
 // Cores returns the state of every processor out of reset, by tile and order of hardware (BRISC,
 // the TRISCs, NCRISC).
 func (c *Chip) Cores() []CoreState {
-	c.acquire()
-	defer c.release()
+	defer c.leave(c.visit())
 	var out []CoreState
 	for _, t := range c.tiles {
 		for _, k := range t.cores {
@@ -164,15 +163,13 @@ func (c *core) registers() (names []string, pages []PageWait) {
 // ReadCore reads a processor's local or instruction RAM, or L1, of the tile at a raw NoC 0
 // coordinate, unchecked and even from a stopped chip, false if there is no such memory.
 func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool {
-	c.acquire()
-	defer c.release()
+	defer c.leave(c.visit())
 	return c.readCore(xy, p, addr, b)
 }
 
 // Registers returns the registers of a processor, zero if there is none.
 func (c *Chip) Registers(xy chip.XY, p chip.Processor) [32]uint32 {
-	c.acquire()
-	defer c.release()
+	defer c.leave(c.visit())
 	return c.registers(xy, p)
 }
 
@@ -217,8 +214,7 @@ func (c *Chip) coreAt(xy chip.XY, p chip.Processor) *core {
 // EngineWait returns what the first unexecuted instruction of T core thread, 0 to 2, at a virtual
 // coordinate waits for; "" if there is none.
 func (c *Chip) EngineWait(x, y uint8, thread int) string {
-	c.acquire()
-	defer c.release()
+	defer c.leave(c.visit())
 	raw, err := c.topology.Translate(chip.NOC0, chip.XY{X: x, Y: y})
 	if err != nil {
 		return ""
@@ -286,8 +282,7 @@ func (c *Chip) Dump(w io.Writer) error {
 // Retired returns how many instructions processor p of the tile at raw NoC 0 coordinate xy has
 // executed; 0 if there is none.
 func (c *Chip) Retired(xy chip.XY, p chip.Processor) uint64 {
-	c.acquire()
-	defer c.release()
+	defer c.leave(c.visit())
 	if k := c.coreAt(xy, p); k != nil {
 		return k.retired
 	}
@@ -305,8 +300,7 @@ type Work struct {
 
 // Work returns what the chip has done.
 func (c *Chip) Work() Work {
-	c.acquire()
-	defer c.release()
+	defer c.leave(c.visit())
 	w := Work{NoCBytes: c.moved}
 	for _, t := range c.tiles {
 		for _, k := range t.cores {
@@ -320,8 +314,7 @@ func (c *Chip) Work() Work {
 // address since the first call, which makes it slow. All but the first rounds of waiting loops are
 // left out. It returns nil if there is no such processor.
 func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
-	c.acquire()
-	defer c.release()
+	defer c.leave(c.visit())
 	if k := c.coreAt(xy, p); k != nil {
 		return maps.Clone(k.profiled().counts)
 	}
@@ -334,8 +327,7 @@ func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
 // that this project and tt-metal use by default: of the first two tiles in the last column of a
 // Blackhole, or in the last row of a Wormhole.
 func (c *Chip) QueueExecuted() (n [3]uint64) {
-	c.acquire()
-	defer c.release()
+	defer c.leave(c.visit())
 	w, h := c.topology.Grid()
 	tiles := [2]chip.Core{{X: w - 1}, {X: w - 1, Y: 1}}
 	if c.topology.Arch() == chip.Wormhole {
@@ -364,8 +356,7 @@ func (c *Chip) Fault() error {
 	if !c.faulted.Load() {
 		return nil
 	}
-	c.acquire()
-	defer c.release()
+	defer c.leave(c.visit())
 	return c.fault
 }
 
@@ -377,8 +368,7 @@ type Load struct {
 
 // Load returns what the chip does now.
 func (c *Chip) Load() (l Load) {
-	c.acquire()
-	defer c.release()
+	defer c.leave(c.visit())
 	for _, t := range c.tiles {
 		up, busy := false, false
 		for _, k := range t.cores {

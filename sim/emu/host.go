@@ -358,6 +358,10 @@ func (c *Chip) access(a hostAccess) {
 func (c *Chip) ConfigRead(off uint32) uint32 {
 	c.acquire()
 	defer c.release()
+	return c.configRead(off)
+}
+
+func (c *Chip) configRead(off uint32) uint32 {
 	p, pci := &c.pcie, &c.params.PCI
 	switch off {
 	case 0x00:

@@ -235,6 +235,7 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 		t.writers.Note(writerOf(o, true), addr, n)
 	}
 	l1 := t.memory(addr + uint32(n))
+	c.keep(t, addr, n)
 	if o.tile == nil {
 		t.overwrites(addr, n)
 	}

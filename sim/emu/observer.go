@@ -25,8 +25,7 @@ func (c *Chip) Observe() *Observer {
 
 func (o *Observer) access(perform func(c *Chip)) bool {
 	c := o.chip
-	c.acquire()
-	defer c.release()
+	defer c.leave(c.visit())
 	if c.closed {
 		return false
 	}
@@ -41,7 +40,10 @@ func (o *Observer) access(perform func(c *Chip)) bool {
 }
 
 // ConfigRead implements driver.Function.
-func (o *Observer) ConfigRead(off uint32) uint32 { return o.chip.ConfigRead(off) }
+func (o *Observer) ConfigRead(off uint32) (v uint32) {
+	o.access(func(c *Chip) { v = c.configRead(off) })
+	return v
+}
 
 // ConfigWrite does nothing.
 func (o *Observer) ConfigWrite(uint32, uint32) {}

@@ -112,6 +112,9 @@ func (t *tile) touched(line uint32) {
 	if f&flagCode != 0 {
 		t.overwritten(line)
 	}
+	if t.chip.visited {
+		return
+	}
 	keep := f & flagTrap
 	for _, p := range t.polls {
 		if p.word>>(lineShift-2) != line {
@@ -132,7 +135,7 @@ func (t *tile) overwritten(line uint32) {
 	for _, c := range t.cores {
 		c.wait.overwritten(line)
 		c.overwroteSeen(line)
-		if c.state == parked && !c.wait.known {
+		if c.state == parked && !c.wait.known && !t.chip.visited {
 			c.wake(true)
 		}
 	}

@@ -149,6 +149,7 @@ func (c *core) pure(op rv32.Op) bool {
 		}
 		c.wait.known = false // it wakes others that wait
 		return v == w && c.noteRead(addr, 4)
+	case o.Code == rv32.EBREAK && c.debugging && c.thread != nil: // a debugger's breakpoint
 	case o.Code >= rv32.CSRRW && o.Code <= rv32.AMOMAXU, o.Code == rv32.Tensix, o.Code == rv32.EBREAK, o.Code == rv32.Illegal:
 		return false
 	}

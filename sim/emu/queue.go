@@ -79,6 +79,8 @@ type sched struct {
 	last    hostLoad // of the host
 	news    atomic.Bool
 	skipped bool // loop left the token to a host
+
+	still // with a Schedule
 }
 
 func (s *sched) random() uint64 { return s.rng.next() }

@@ -19,6 +19,8 @@ func (s *sched) init(c *Chip) {
 	s.done = make(chan struct{})
 	s.reseed()
 	s.order = map[orderKey]uint64{}
+	s.visits = make(chan struct{}, 1)
+	s.kept = map[keptWord]uint32{}
 	s.tok <- struct{}{}
 	s.idle.on = c.cfg.EasesIdle
 	if c.cfg.Synchronous {
@@ -69,7 +71,7 @@ func (s *sched) reseed() {
 
 func (s *sched) busy() bool {
 	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || len(s.waitingEngines) > 0 || s.inbox.waiting.Load() != 0 ||
-		s.chip.cfg.Schedule.Stuck()) ||
+		s.chip.cfg.Schedule.Stuck() || s.wakeStepped()) ||
 		s.peers.waiting.Load() != 0
 }
 
@@ -251,6 +253,9 @@ func (s *sched) pollKick(begun time.Time) bool {
 // step runs one slice of one core, or advances to the next event. It returns the number of
 // instructions, at least 1.
 func (s *sched) step() int {
+	if s.chip.cfg.Schedule != nil {
+		s.standStill()
+	}
 	s.lookPosted()
 	s.inbox.drain(s.chip)
 	if s.pos >= len(s.queue) { // the round is over
@@ -343,7 +348,7 @@ func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
 
 // Close stops the chip and waits for its goroutine; it is idempotent.
 func (c *Chip) Close() error {
-	c.acquire()
+	token := c.visit()
 	c.closed = true
 	c.crew.Close()
 	if c.fault == nil {
@@ -352,11 +357,9 @@ func (c *Chip) Close() error {
 	}
 	c.peers.close(c)
 	c.untranslate()
-	c.tok <- struct{}{}
-	if !c.cfg.Synchronous {
-		c.wakeLoop()
-		<-c.done
-	}
+	token <- struct{}{}
+	c.wakeLoop()
+	<-c.done
 	return nil
 }
 

@@ -45,9 +45,11 @@ type Settings struct {
 	// chip then runs inside the host's accesses. Without it the first finding stops the chip.
 	Findings string `json:"findings,omitempty"`
 	// Schedule is the path of a file of sim.Schedule; the chip then runs inside the host's
-	// accesses. ScheduleResult is that of a file for a schedules.Result.
+	// accesses. ScheduleResult is that of a file for a schedules.Result. With Stop it stands still
+	// when the first access is held back, until a debugger has come.
 	Schedule       string `json:"schedule,omitempty"`
 	ScheduleResult string `json:"scheduleResult,omitempty"`
+	Stop           bool   `json:"stop,omitempty"`
 	// Record is the path of a file for [Steps]. The chip then runs inside the host's accesses.
 	Record string `json:"record,omitempty"`
 }

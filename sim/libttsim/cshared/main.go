@@ -151,6 +151,11 @@ func reprise_init() {
 		if scheduled == nil {
 			scheduled, err = schedules.Open(s.Schedule)
 			scheduled.MayHold = ttnn.IsUserKernel(s.KernelCache)
+			if s.Stop {
+				scheduled.Stop = func(h schedules.Hold) {
+					fmt.Fprintf(os.Stderr, "reprise: the chip stands still until a debugger has come to socket:%s:\n  %s\n", s.Serve, h.Text)
+				}
+			}
 		}
 		opts = append(opts, sim.Scheduled(scheduled))
 	}

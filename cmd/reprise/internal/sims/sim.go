@@ -35,6 +35,7 @@ type SimCmd struct {
 
 type simServeCmd struct {
 	Socket   string  `placeholder:"PATH" xor:"where" required:""`
+	Tools    string  `placeholder:"PATH"`
 	Device   *string `placeholder:"DEVICE"`
 	Resident bool
 
@@ -88,14 +89,30 @@ func (c *simServeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.Resident {
+	if c.Resident || c.Tools != "" {
 		e = e.Emulated("", sim.Resident())
+	}
+	if c.Tools != "" {
+		e = e.Emulated("", sim.StopAtHold(func(access string) {
+			fmt.Fprintf(s.Err, "reprise: the chip stands still until a debugger has come to socket:%s:\n  %s\n", c.Tools, access)
+		}))
 	}
 	card := e.Open().(*sim.Card)
 	defer func() { err = errors.Join(err, card.Close()) }()
 	d, err := card.Driver()
 	if err != nil {
 		return err
+	}
+	if c.Tools != "" {
+		tools, err := card.Tools().Driver()
+		if err != nil {
+			return err
+		}
+		l, err := serve.Listen(c.Tools)
+		if err != nil {
+			return err
+		}
+		go servecards.Serve(ctx, l, tools, 0)
 	}
 	l, err := serve.Listen(c.Socket)
 	if err != nil {

@@ -89,7 +89,7 @@ func (c *ttnnRunCmd) Validate() error {
 
 func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 	s := libttsim.Settings{Machine: c.Machine, Seed: c.Seed, Checks: libttsim.Expand(c.Check), KernelCache: ttnn.KernelCache(os.Getenv)}
-	s.Record, s.Schedule = c.record, c.Schedule
+	s.Record, s.Schedule, s.Stop = c.record, c.Schedule, c.Stop
 	if c.Serve != "" {
 		path, err := filepath.Abs(c.Serve)
 		if err != nil {
@@ -129,6 +129,9 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	if c.Schedules > 0 {
 		return c.explore(ctx, s, r)
+	}
+	if c.Schedule != "" {
+		return c.repeat(ctx, s, r)
 	}
 	return c.checked(ctx, s, r)
 }

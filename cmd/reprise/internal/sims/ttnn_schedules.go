@@ -21,6 +21,32 @@ type ttnnSchedules struct {
 	Preemptions int    `default:"2" placeholder:"K"`
 	State       string `placeholder:"FILE" type:"path"`
 	Schedule    string `placeholder:"FILE" type:"path"`
+	Stop        bool
+}
+
+// repeat runs the program under a schedule, and says so if it did something else than when that was
+// found.
+func (c *ttnnRunCmd) repeat(ctx context.Context, s cli.Streams, r *ttnn.Run) error {
+	f, err := schedules.ReadFile(c.Schedule)
+	if err == nil && c.Stop && (c.Serve == "" || len(f.Pending) == 0 || len(f.Pending[0]) == 0) {
+		err = cli.Wrong("--stop", c.Schedule, "no access is held back, or no debugger can come", "use a schedule with preemptions, and --serve")
+	}
+	if err != nil {
+		return err
+	}
+	result, err := os.CreateTemp("", "reprise-result")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(result.Name())
+	defer result.Close()
+	r.Settings.ScheduleResult = result.Name()
+	err = c.checked(ctx, s, r)
+	var res schedules.Result
+	if f.Held != 0 && json.NewDecoder(result).Decode(&res) == nil && res.Held != f.Held {
+		fmt.Fprintln(s.Err, "reprise: this run isn't the one that failed: the program, its kernels or the runtime have changed")
+	}
+	return err
 }
 
 // explore runs the program under one schedule after another, until one fails. Only that one's
