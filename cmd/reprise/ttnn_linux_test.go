@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -277,6 +278,35 @@ func TestTTNNSchedules(t *testing.T) {
 		check(1, "a shortest schedule that fails, with "+c.fails, "--schedule", failing, "--schedules", "5", script, c.name)
 		check(3, c.got, "--schedule", failing, script, c.name)
 		check(0, "these are all; none fails", "--schedules", "5", script, "fixed", c.name)
+		if program, err := exec.LookPath("gdb-multiarch"); err != nil {
+			t.Log("not under gdb:", err)
+		} else if c.name == "overtakes" {
+			r.debug(program, "--chip", c.chip, "--schedule", failing, "--stop", script, c.name)
+		}
+	}
+}
+
+// debug repeats a run that fails while gdb steps its second core, back and forth.
+func (r *ttnnRun) debug(gdb string, args ...string) {
+	t, dir := r.t, r.t.TempDir()
+	card, socket := filepath.Join(dir, "c"), filepath.Join(dir, "g")
+	var out, served said
+	program := start(t, &out, r.args(append([]string{"--serve", card}, args...)...)...)
+	program.err.wait(t, "stands still until a debugger has come")
+	server := start(t, &served, "gdb", "--device", "socket:"+card, "--core", "1-0", "--processor", "brisc", "--listen", socket)
+	served.wait(t, "waiting for gdb")
+	words := []string{"-nx", "-batch", "-ex", "set architecture riscv:rv32", "-ex", "target remote " + socket}
+	for _, c := range []string{"stepi 3", "monitor record on", "set $a = $pc", "stepi 20", "set $b = $pc", "reverse-continue",
+		"print $pc == $a && $a != $b", "stepi 20", "print $pc == $b", "detach"} {
+		words = append(words, "-ex", c)
+	}
+	said, err := exec.CommandContext(t.Context(), gdb, words...).CombinedOutput()
+	if err != nil || !strings.Contains(string(said), "$1 = 1\n") || !strings.Contains(string(said), "$2 = 1\n") {
+		t.Errorf("gdb: %v: %s", err, said)
+	}
+	_, _ = server.Wait(), program.Wait()
+	if code := program.ProcessState.ExitCode(); code != 3 || !strings.Contains(out.String(), "got 0\n") || strings.Contains(program.err.String(), "isn't the one") {
+		t.Errorf("%v: exit code %d, %s%s", args, code, &out, &program.err)
 	}
 }
 
