@@ -432,9 +432,7 @@ func TestReadConstants(t *testing.T) {
 	want := Constants{"prefetch_q_base": 104512, "pcie_noc_xy": 0x1000613000000000, "mask": 0xFFFFFFFF, "both": 1, fetchEntryType: 2}
 	must(t, err)
 	for name, v := range want {
-		if got[name] != v {
-			t.Errorf("%s is %#x, want %#x", name, got[name], v)
-		}
+		expect.Equal(t, got[name], v, "%s", name)
 	}
 	if _, ok := got["inside"]; ok {
 		t.Error("a constant of a function is among those of the file")
@@ -504,9 +502,7 @@ func TestQueueConstants(t *testing.T) {
 		Go:                   880, FirstStream: 48, SubDevices: 8, Workers: 529101, NumWorkers: 110, PackedCores: 110, WaitStream: 8,
 		ClearStream: 16,
 	}
-	if q.Constants != want {
-		t.Errorf("%+v, want %+v", q.Constants, want)
-	}
+	expect.Equal(t, q.Constants, want, "got")
 }
 
 func TestQueueKernelsDisagree(t *testing.T) {
