@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -211,15 +212,11 @@ func TestFailedImportLeavesNothing(t *testing.T) {
 		if _, err := Import(context.Background(), db, paths, Options{SVG: true}); err == nil {
 			t.Errorf("%s: no error", what)
 		}
-		if d := cmp.Diff(before, tree(t, root)); d != "" {
-			t.Errorf("%s: %s", what, d)
-		}
+		expect.NoDiff(t, tree(t, root), before, "%s", what)
 	}
 	db := filepath.Join(root, "new", "folder", "db.sqlite")
 	try("into a new folder", db, a, cluster, broken)
-	if _, err := Import(context.Background(), db, []string{a, cluster}, Options{SVG: true}); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(Import(context.Background(), db, []string{a, cluster}, Options{SVG: true}))(t)
 	relu(t, dir, "a.json", 4, 4) // another picture
 	try("into an old database", db, a, cluster, broken)
 	relu(t, dir, "b.json", 4, 4)
@@ -265,9 +262,7 @@ func TestSourceFiles(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "db.sqlite")
 	for _, text := range []string{"first", "second"} {
 		devtest.Must(t, os.WriteFile(model, []byte(text), 0o666))
-		if _, err := Import(context.Background(), db, []string{report}, Options{}); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(Import(context.Background(), db, []string{report}, Options{}))(t)
 	}
 	var text string
 	if err := connect(t, db).QueryRow("SELECT group_concat(contents) FROM source_files").Scan(&text); err != nil || text != "second" {
@@ -351,18 +346,14 @@ func TestArchOfNodeLists(t *testing.T) {
 	want(t, ask("SELECT device_id, num_x_cores, num_y_cores, l1_num_banks, worker_l1_size, address_at_first_l1_cb_buffer, cb_limit FROM devices ORDER BY 1"),
 		"0|11|10|110|1572864|111616|1461248")
 	want(t, ask("SELECT DISTINCT device_id FROM buffers UNION SELECT device_id FROM tensors UNION SELECT device_id FROM device_tensors"), "0")
-	if len(sum.Warnings) != 0 {
-		t.Errorf("warnings %q", sum.Warnings)
-	}
+	expect.Equal(t, len(sum.Warnings), 0, "warnings %q", sum.Warnings)
 	text, err := os.ReadFile("../testdata/tt-metal/matmul_run.json")
 	devtest.Must(t, err)
 	_, ask = imported(t, Options{}, save(t, strings.Replace(string(text), `"graph":`, `"devices":[{"device_id":0}],"graph":`, 1)))
 	want(t, ask("SELECT DISTINCT device_id FROM buffers UNION SELECT device_id FROM devices"), "0")
 	sum, ask = imported(t, Options{Arch: "wormhole"}, "testdata/nodes.json")
 	want(t, ask("SELECT devices.device_id, l1_num_banks, address FROM buffers JOIN devices USING (device_id)"), "0|64|64")
-	if len(sum.Warnings) != 0 {
-		t.Errorf("nodes without devices: warnings %q", sum.Warnings)
-	}
+	expect.Equal(t, len(sum.Warnings), 0, "nodes without devices: warnings %q", sum.Warnings)
 	_, ask = imported(t, Options{Arch: "wormhole"}, save(t, `{"version":1,"devices":[{"device_id":4,"l1_num_banks":7}],"graph":[]}`))
 	want(t, ask("SELECT device_id, l1_num_banks FROM devices"), "0|7")
 	if _, err := Import(t.Context(), t.TempDir()+"/db.sqlite", []string{"../testdata/sample.json"},
@@ -388,9 +379,7 @@ func TestBufferMaxSizePerBank(t *testing.T) {
 		p := newPlan(&graph.Report{Graph: &graph.Graph{}, Devices: c.devices}, 0)
 		q := graph.Params{"size": fmt.Sprint(c.size), "page_size": "2048", "num_cores": fmt.Sprint(c.cores), "type": c.kind,
 			"layout": c.layout}
-		if got := p.perBank(&graph.Node{Params: q}, 0); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
+		expect.Equal(t, p.perBank(&graph.Node{Params: q}, 0), c.want, "%+v", c)
 	}
 }
 
@@ -475,9 +464,7 @@ func TestSizesOfTensors(t *testing.T) {
 	// tt-metal's table has no sizes; a report can still be added to it.
 	db := filepath.Join(t.TempDir(), "db.sqlite")
 	c := connect(t, db)
-	if _, err := c.Exec("CREATE TABLE tensors (tensor_id int UNIQUE, shape text, dtype text, layout text, memory_config text, device_id int, address int, buffer_type int)"); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(c.Exec("CREATE TABLE tensors (tensor_id int UNIQUE, shape text, dtype text, layout text, memory_config text, device_id int, address int, buffer_type int)"))(t)
 	sum, err := Import(t.Context(), db, []string{path}, Options{})
 	devtest.Must(t, err)
 	var n int
@@ -666,9 +653,7 @@ func TestUpstreamValidation(t *testing.T) {
 		r.Begin("ttnn::add", arg(tensor(1, nil))...)
 		r.End(tensor(2, nil))
 	}))
-	if len(sum.Warnings) != 0 {
-		t.Errorf("warnings about a clean report: %q", sum.Warnings)
-	}
+	expect.Equal(t, len(sum.Warnings), 0, "warnings about a clean report: %q", sum.Warnings)
 	sum, _ = imported(t, Options{}, recorded(t, graph.Config{}, func(r *graph.Recorder) { r.Begin("ttnn::add"); r.End() },
 		func(p *graph.Report) {
 			p.Python = []graph.PythonRecord{{Name: "ttnn.add", Outputs: []int64{99999}}}
@@ -714,9 +699,7 @@ func TestUpstreamFilesBeside(t *testing.T) {
 		p.Graph.Nodes[1].StackTrace = []string{`File "model.py", line 7, in frame1`, "frame2"}
 	})
 	dir := t.TempDir()
-	if _, err := Import(context.Background(), filepath.Join(dir, "db.sqlite"), []string{path}, Options{SVG: true}); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(Import(context.Background(), filepath.Join(dir, "db.sqlite"), []string{path}, Options{SVG: true}))(t)
 	var got []string
 	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -780,13 +763,9 @@ func FuzzImport(f *testing.F) {
 		for _, table := range []string{"operation_arguments", "input_tensors", "output_tensors", "buffers", "captured_graph", "stack_traces",
 			"nodes", "edges"} {
 			var n int
-			if err := c.QueryRow("SELECT count(*) FROM " + table +
-				" WHERE operation_id NOT IN (SELECT operation_id FROM operations)").Scan(&n); err != nil {
-				t.Fatal(err)
-			}
-			if n != 0 {
-				t.Errorf("%d rows of %s belong to no operation", n, table)
-			}
+			expect.Must(t, c.QueryRow("SELECT count(*) FROM "+table+
+				" WHERE operation_id NOT IN (SELECT operation_id FROM operations)").Scan(&n))
+			expect.Equal(t, n, 0, "rows of %s belong to no operation", table)
 		}
 		var bad int
 		if err := c.QueryRow("SELECT count(*) FROM captured_graph WHERE NOT json_valid(captured_graph)").Scan(&bad); err != nil || bad != 0 {
