@@ -168,9 +168,7 @@ func TestMisuse(t *testing.T) {
 		"no such device": m.Write(bar(t, m, 0, 0)+1<<40, word),
 		"address 0":      m.Read(0, word),
 	} {
-		if !errors.Is(err, libttsim.ErrMisuse) {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect.Fails(t, err, libttsim.ErrMisuse, "%s", name)
 	}
 	fails(t, config(0, 0), nil, "afterwards")
 }
@@ -186,17 +184,13 @@ func TestStopped(t *testing.T) {
 	}
 	select {
 	case got := <-stopped:
-		if got.Error() != err.Error() {
-			t.Errorf("reported %v, the access had %v", got, err)
-		}
+		expect.Equal(t, got.Error(), err.Error(), "reported %v, the access had %v", got, err)
 	case <-time.After(10 * time.Second):
 		t.Error("it was not reported")
 	}
 	fails(t, m.Read(base, make([]byte, 4)), libttsim.ErrStopped, "a later access")
 	must(t, m.Close())
-	if len(stopped) != 0 {
-		t.Error("it was reported twice")
-	}
+	expect.Equal(t, len(stopped), 0, "it was reported twice")
 }
 
 func TestStartAgain(t *testing.T) {
