@@ -539,9 +539,7 @@ func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 func scrape(t *testing.T, m *observe.Metrics) map[string]float64 {
 	t.Helper()
 	var text strings.Builder
-	if _, err := m.WriteTo(&text); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(m.WriteTo(&text))(t)
 	series, err := promtest.Parse(text.String())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text.String())

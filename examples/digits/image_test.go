@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func line(field int, text string) string {
@@ -26,9 +27,7 @@ func line(field int, text string) string {
 func compress(t testing.TB, plain []byte) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write(plain); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(w.Write(plain))(t)
 	devtest.Must(t, w.Close())
 	return b.Bytes()
 }
@@ -49,9 +48,7 @@ func TestParseImagesReadsLineEndings(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff([]Image{one}, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		expect.NoDiff(t, got, []Image{one}, "%s", name)
 	}
 }
 
@@ -162,9 +159,7 @@ func TestRenderDrawsADigit(t *testing.T) {
 		"      ████▒▒    \n" +
 		"      ████▒▒    \n" +
 		"      ▓▓██▓▓    \n"
-	if diff := cmp.Diff(one, Render(images[1])); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, Render(images[1]), one, "Render(images[1])")
 }
 
 func TestSplitHoldsOutAQuarterOfEachLabel(t *testing.T) {
