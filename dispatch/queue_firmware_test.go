@@ -541,12 +541,7 @@ func TestFetchRingRefusesWildPointer(t *testing.T) {
 	}
 }
 
-func must(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 type dealt []struct{ core, slot int }
 

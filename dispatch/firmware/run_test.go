@@ -268,12 +268,7 @@ func (m *machine) readPage(base, pageSize, page uint32) []byte {
 
 var _ kmd.Target = (*target)(nil)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 // After a kernel's end was reported, its results may be read, and the next program takes over its
 // NoC's counters. The emulator refuses a tile that reports the end sooner.

@@ -281,12 +281,7 @@ func TestKernelsAmongTheCommands(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 func isPast(c, other cq.Count) bool { return int32(other-c)<<15 < 0 }
 

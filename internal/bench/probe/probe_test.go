@@ -86,9 +86,4 @@ func TestTextThatCannotBeWritten(t *testing.T) {
 	writertest.EveryWrite(t, s.WriteTable)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
