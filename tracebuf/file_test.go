@@ -379,7 +379,7 @@ func set(t *testing.T, f *file, changes string) {
 	}
 }
 
-// fieldOf finds a field. What pointers on the way there point to is copied: other files have it, too.
+// fieldOf finds a field. On the way it copies what pointers point to, which other files may share.
 func fieldOf(f *file, path string) reflect.Value {
 	v := reflect.ValueOf(f).Elem()
 	for _, name := range regexp.MustCompile(`-?\w+`).FindAllString(path, -1) {
