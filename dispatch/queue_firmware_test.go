@@ -146,7 +146,7 @@ func TestRefuseQueueFirmware(t *testing.T) {
 	}
 	expect.Equal(t, fmt.Sprint((&QueueFirmwareError{Name: "x",
 		Mismatches: []Mismatch{{Queue: 1, Name: "a", File: "b", Device: "c",
-			Do: "d"}}})), "dispatch: start: command-queue firmware x isn't for this device; queue 1: a: it has b, the device c: d", "got")
+			Do: "d"}}})), "dispatch: start: command-queue firmware x isn't for this device; queue 1: a: it has b, the device c: d", "text")
 }
 
 func TestSlotsOfWorkers(t *testing.T) {

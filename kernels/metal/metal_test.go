@@ -501,7 +501,7 @@ func TestQueueConstants(t *testing.T) {
 		Go:                   880, FirstStream: 48, SubDevices: 8, Workers: 529101, NumWorkers: 110, PackedCores: 110, WaitStream: 8,
 		ClearStream: 16,
 	}
-	expect.Equal(t, q.Constants, want, "got")
+	expect.Equal(t, q.Constants, want, "constants")
 }
 
 func TestQueueKernelsDisagree(t *testing.T) {

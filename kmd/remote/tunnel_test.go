@@ -111,7 +111,7 @@ func TestTunnelBehindSlowFirmware(t *testing.T) {
 	defer func() { stop(); <-ended }()
 	tun := expect.Value(remote.OpenTunnel(open(t, modelled{drv.Node(0)}), tile, remote.Place{X: 1}))(t)
 	defer tun.Close()
-	expect.Equal(t, expect.Value(tun.Load32(t.Context(), chip.XY{X: 18, Y: 18}, 0))(t), 0xC0FFEE, "got")
+	expect.Equal(t, expect.Value(tun.Load32(t.Context(), chip.XY{X: 18, Y: 18}, 0))(t), 0xC0FFEE, "a word of the far chip")
 }
 
 type modelled struct{ n *driver.Node }
