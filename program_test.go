@@ -146,6 +146,9 @@ func TestProgramsThatCannotRun(t *testing.T) {
 	circular := func(cs ...reprise.CircularBuffer) func(*reprise.Program) {
 		return func(p *reprise.Program) { p.CircularBuffers = cs }
 	}
+	buffer := func(index, pages, size int) reprise.CircularBuffer {
+		return reprise.CircularBuffer{Index: index, Cores: one, PageSize: size, Pages: pages}
+	}
 	semaphores := func(ss ...reprise.Semaphore) func(*reprise.Program) {
 		return func(p *reprise.Program) { p.Semaphores = ss }
 	}
@@ -188,24 +191,16 @@ func TestProgramsThatCannotRun(t *testing.T) {
 		"a circular buffer on no cores": {circular(reprise.CircularBuffer{Index: 2, PageSize: 64, Pages: 1}), `circular buffer 2|no cores`},
 		"a circular buffer on other cores": {circular(reprise.CircularBuffer{Index: 3, Cores: []chip.Range{chip.Single(8, 0)}, PageSize: 64, Pages: 1}),
 			`circular buffer 3|not inside the worker grid`},
-		"circular buffer 32": {circular(reprise.CircularBuffer{Index: 32, Cores: one, PageSize: 64, Pages: 1}),
-			`circular buffer 32|from 0 to 31`},
-		"circular buffer 256, which has no bit": {circular(reprise.CircularBuffer{Index: 256, Cores: one, PageSize: 64, Pages: 1}),
-			`circular buffer 256|from 0 to 31`},
-		"circular buffer -1": {circular(reprise.CircularBuffer{Index: -1, Cores: one, PageSize: 64, Pages: 1}),
-			`circular buffer -1|from 0 to 31`},
-		"pages of 24 B": {circular(reprise.CircularBuffer{Index: 1, Cores: one, PageSize: 24, Pages: 1}),
-			`circular buffer 1|1 pages of 24 B|multiple of 16`},
-		"pages of -64 B": {circular(reprise.CircularBuffer{Index: 3, Cores: one, PageSize: -64, Pages: 1}), `circular buffer 3|1 pages of -64 B`},
-		"no pages":       {circular(reprise.CircularBuffer{Index: 1, Cores: one, PageSize: 16}), `circular buffer 1|0 pages of 16 B|both must be positive`},
-		"more pages than kernels count": {circular(reprise.CircularBuffer{Index: 2, Cores: one, PageSize: 16, Pages: 65536}),
-			`circular buffer 2|65536 pages|count up to 65535|make the pages larger`},
-		"pages beyond L1": {circular(reprise.CircularBuffer{Index: 3, Cores: one, PageSize: 1 << 20, Pages: 2}),
-			`circular buffer 3|2 pages of 1048576 B from 0x19180 on|beyond the end of L1 at 0x16e000`},
-		"pages that overflow": {circular(reprise.CircularBuffer{Index: 3, Cores: one, PageSize: 1 << 40, Pages: 1 << 40}),
-			`circular buffer 3|beyond the end of L1`},
-		"a circular buffer twice": {circular(reprise.CircularBuffer{Index: 2, Cores: one, PageSize: 64, Pages: 1},
-			reprise.CircularBuffer{Index: 2, Cores: one, PageSize: 64, Pages: 1}), `circular buffer 2|given twice`},
+		"circular buffer 32":                    {circular(buffer(32, 1, 64)), `circular buffer 32|from 0 to 31`},
+		"circular buffer 256, which has no bit": {circular(buffer(256, 1, 64)), `circular buffer 256|from 0 to 31`},
+		"circular buffer -1":                    {circular(buffer(-1, 1, 64)), `circular buffer -1|from 0 to 31`},
+		"pages of 24 B":                         {circular(buffer(1, 1, 24)), `circular buffer 1|1 pages of 24 B|multiple of 16`},
+		"pages of -64 B":                        {circular(buffer(3, 1, -64)), `circular buffer 3|1 pages of -64 B`},
+		"no pages":                              {circular(buffer(1, 0, 16)), `circular buffer 1|0 pages of 16 B|both must be positive`},
+		"more pages than kernels count":         {circular(buffer(2, 65536, 16)), `circular buffer 2|65536 pages|count up to 65535|make the pages larger`},
+		"pages beyond L1":                       {circular(buffer(3, 2, 1<<20)), `circular buffer 3|2 pages of 1048576 B from 0x19180 on|beyond the end of L1 at 0x16e000`},
+		"pages that overflow":                   {circular(buffer(3, 1<<40, 1<<40)), `circular buffer 3|beyond the end of L1`},
+		"a circular buffer twice":               {circular(buffer(2, 1, 64), buffer(2, 1, 64)), `circular buffer 2|given twice`},
 
 		"a semaphore on no cores": {semaphores(reprise.Semaphore{ID: 3}), `semaphore 3|no cores`},
 		"semaphore 16":            {semaphores(reprise.Semaphore{ID: 16, Cores: one}), `semaphore 16|from 0 to 15`},

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -21,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -114,9 +113,7 @@ func TestLoadTraceWithBuffers(t *testing.T) {
 		b.Holds(out, 12)
 		b.Must(errors.Join(again.Release(b.Ctx), out.Release(), other.Release()))
 		for k, n := range b.Allocated() {
-			if n != 0 {
-				b.Errorf("%d B of %v are left", n, k)
-			}
+			expect.Equal(b, n, 0, "B of %v are left", k)
 		}
 	})
 }
@@ -186,9 +183,7 @@ func TestLoadTraceSetsUp(t *testing.T) {
 		}
 		b.Must(err)
 		b.Must(errors.Join(trace.Replay(b.Ctx), trace.Save(b.Ctx, &again)))
-		if diff := cmp.Diff(f.Setup, value(tracebuf.Decode(&again))(b).Setup); diff != "" {
-			t.Errorf("saved again (-want +got):\n%s", diff)
-		}
+		expect.NoDiff(t, value(tracebuf.Decode(&again))(b).Setup, f.Setup, "saved again")
 		b.Must(trace.Release(b.Ctx))
 	}
 	b.sameMemory(before)
@@ -235,9 +230,7 @@ func TestSaveRefusesForeignBuffers(t *testing.T) {
 		var out strings.Builder
 		b.Says(trace.Save(b.Ctx, &out, reprise.WithData(b.Pages("other", 1))), "none of the trace's")
 		b.Says(trace.Save(b.Ctx, &out, reprise.WithData(nil)), "it is nil")
-		if out.Len() != 0 {
-			b.Errorf("%d B were written all the same", out.Len())
-		}
+		expect.Equal(b, out.Len(), 0, "B were written all the same")
 	})
 }
 
@@ -375,9 +368,7 @@ func TestTraceFileOfOneAddressTwice(t *testing.T) {
 		b.Replay(trace)
 		b.Holds(bufs["dram"], 41)
 		b.Holds(l1, 5)
-		if got := binary.LittleEndian.Uint32(b.Read(bufs["l1"])); got != 0x1234567 {
-			b.Errorf("the buffer in L1 has %#x", got)
-		}
+		expect.Equal(b, binary.LittleEndian.Uint32(b.Read(bufs["l1"])), 0x1234567, "the buffer in L1")
 		b.Says(trace.SetBuffer("dram", l1), "take one like that")
 		b.Must(errors.Join(trace.Release(b.Ctx), l1.Release()))
 	})

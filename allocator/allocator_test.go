@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 var (
@@ -102,9 +104,7 @@ func TestPlacement(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			a := mustNew(t, tc.c)
 			got := [2]uint64{mustAllocate(t, a, tc.r).Addr, mustAllocate(t, a, tc.r).Addr}
-			if got != tc.want {
-				t.Errorf("got %#x, want %#x", got, tc.want)
-			}
+			expect.Equal(t, got, tc.want, "got")
 		})
 	}
 }
@@ -127,9 +127,7 @@ func TestPerBank(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := mustAllocate(t, mustNew(t, tc.c), tc.r)
-			if e.PerBank != tc.perBank || e.Stride != tc.stride {
-				t.Errorf("%d B in each bank, stride %d, want %d, %d", e.PerBank, e.Stride, tc.perBank, tc.stride)
-			}
+			expect.Equal(t, [2]uint64{e.PerBank, e.Stride}, [2]uint64{tc.perBank, tc.stride}, "B in each bank, stride")
 		})
 	}
 }
@@ -266,16 +264,12 @@ func TestOutOfMemoryTellsWhatToDo(t *testing.T) {
 		Owners:      []OwnerUsage{{"decode", Trace, 1, 16384}, {"prefill", Trace, 1, 8192}},
 		TraceRegion: 12 * (65536 + 24576),
 	}
-	if diff := cmp.Diff(want, oom); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, oom, want, "oom")
 	const text = `allocator: allocate 786432 B (768 KiB) of trace for "trace train": out of memory: ` +
 		`each of 12 banks must hold 65536 B (64 KiB), have 49152 B (48 KiB) free of 73728 B (72 KiB) ` +
 		`with a largest hole of 49152 B (48 KiB); a trace region of 1081344 B (1.0 MiB), or one that grows, would do; ` +
 		`most is held by decode trace 16384 B (16 KiB), prefill trace 8192 B (8.0 KiB)`
-	if err.Error() != text {
-		t.Errorf("got  %s\nwant %s", err, text)
-	}
+	expect.Equal(t, err.Error(), text, "text")
 	b := mustNew(t, with(wormhole, oom.TraceRegion))
 	for _, pages := range []uint64{12, 24, 96} {
 		mustAllocate(t, b, Request{Kind: Trace, Size: pages * 8192, PageSize: 8192})
@@ -314,9 +308,7 @@ func TestTracesGrowIntoFreeSpace(t *testing.T) {
 	down := true
 	binary := mustAllocate(t, a, Request{Size: 4096, Shards: 1, TopDown: &down, Owner: "program"})
 	one := mustAllocate(t, a, Request{Kind: Trace, Size: 8192, Shards: 1})
-	if one.End() != binary.Addr {
-		t.Errorf("trace %s is not below %s", one, binary)
-	}
+	expect.Equal(t, one.End(), binary.Addr, "trace %s is not below %s", one, binary)
 	buffer := mustAllocate(t, a, Request{Size: 32768, Shards: 1})
 	if s := a.Stats(Trace); s.Low != one.Addr || s.Allocated != 8192 || s.Free != 65536-4096-8192-32768 {
 		t.Errorf("stats %+v", s)
@@ -459,9 +451,7 @@ func TestGauge(t *testing.T) {
 		{DRAM, Usage{dram, 256, 256, 1}}, {L1, Usage{l1, 256, 256, 1}}, {DRAM, Usage{dram, 384, 384, 2}},
 		{L1, Usage{l1, 0, 256, 0}}, {DRAM, Usage{dram, 256, 384, 1}}, {DRAM, Usage{dram, 0, 384, 0}},
 	}
-	if diff := cmp.Diff(want, g.all); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, g.all, want, "g.all")
 	if _, err := a.Allocate(Request{Size: 1 << 30}); err == nil || len(g.all) != len(want) {
 		t.Errorf("a failed allocation (%v) changed what the gauge shows", err)
 	}

@@ -38,9 +38,7 @@ func TestMapText(t *testing.T) {
 	got := sample(t).Map().String()
 	got = got[:strings.Index(got, "map_test.go:")+len("map_test.go:")] + got[strings.Index(got, "map_test.go:")+len("map_test.go:")+2:]
 	want := string(expect.Value(os.ReadFile("testdata/map.txt"))(t))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "got")
 }
 
 func TestMapJSON(t *testing.T) {
@@ -137,9 +135,7 @@ func TestReports(t *testing.T) {
 		}
 	}
 	noDiff(t, got, want, "detailed_memory_usage")
-	if n := strings.Count(write(m.WriteDetailed), "Bank ID:"); n != 2+3+3 {
-		t.Errorf("%d banks", n)
-	}
+	expect.Equal(t, strings.Count(write(m.WriteDetailed), "Bank ID:"), 2+3+3, "banks")
 }
 
 func churn(t *rapid.T, a *Allocator, label string, steps int) []Extent {
@@ -202,10 +198,8 @@ func TestSameFingerprintSameAddress(t *testing.T) {
 			must(t, b.Free(e))
 		}
 		for _, l := range rapid.Permutation(a.all()).Draw(t, "order") {
-			if _, err := b.AllocateAt(Request{Kind: l.Kind, Size: l.Size, PageSize: l.PageSize, Shards: int(l.Banks), Owner: "another"},
-				l.Addr); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(b.AllocateAt(Request{Kind: l.Kind, Size: l.Size, PageSize: l.PageSize, Shards: int(l.Banks), Owner: "another"},
+				l.Addr))(t)
 		}
 		if prints(a) != prints(b) {
 			t.Fatalf("fingerprints %x and %x of the same state", prints(a), prints(b))
@@ -251,13 +245,9 @@ func TestFingerprintTells(t *testing.T) {
 	note("empty larger DRAM", mustNew(t, c), DRAM)
 	c = base
 	c.L1Banks = 0
-	if f := mustNew(t, c).Fingerprint(L1); f != 0 {
-		t.Errorf("memory that isn't there has the fingerprint %x", f)
-	}
+	expect.Equal(t, mustNew(t, c).Fingerprint(L1), 0, "memory that isn't there has the fingerprint")
 	// It is the same in every process and on every machine, so that one can be written down.
-	if f := mustNew(t, base).Fingerprint(DRAM); f != 0x26a6d88dbf5b2352 {
-		t.Errorf("the fingerprint of a fresh DRAM is %#x", f)
-	}
+	expect.Equal(t, mustNew(t, base).Fingerprint(DRAM), 0x26a6d88dbf5b2352, "the fingerprint of a fresh DRAM")
 }
 
 func TestCloneGoesItsOwnWay(t *testing.T) {
@@ -310,7 +300,5 @@ func TestDiff(t *testing.T) {
 	}
 	want := []string{`- DRAM [0x40,0x80) of old "x"`, `+ DRAM [0x40,0x80) of new`, `~ DRAM [0x80,0xc0) of both`,
 		`+ L1 [0x5fc0,0x6000) of l1`}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "got")
 }

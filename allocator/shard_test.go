@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func grid(w, h int) []chip.Range { return []chip.Range{{End: chip.Core{X: w - 1, Y: h - 1}}} }
@@ -61,15 +62,11 @@ func TestDistributionVectors(t *testing.T) {
 					tc.device, tc.bank)
 			}
 			for i, want := range tc.first {
-				if got := places(d, i); got != want {
-					t.Errorf("core %d holds %s, want %s", i, got, want)
-				}
+				expect.Equal(t, places(d, i), want, "core %d holds", i)
 			}
 			e := mustAllocate(t, mustNew(t, blackhole), Request{Kind: L1, Size: uint64(tc.device * tc.pageB), PageSize: uint64(tc.pageB),
 				Shards: tc.used})
-			if e.PerBank != up(uint64(tc.bank), 64) {
-				t.Errorf("%d B in each bank, want %d", e.PerBank, tc.bank)
-			}
+			expect.Equal(t, e.PerBank, up(uint64(tc.bank), 64), "B in each bank")
 		})
 	}
 }
@@ -105,9 +102,7 @@ func TestShardOrder(t *testing.T) {
 				core, _ := d.of(s)
 				got += d.Cores()[core].String()
 			}
-			if got != tc.want {
-				t.Errorf("shards are on %s, want %s", got, tc.want)
-			}
+			expect.Equal(t, got, tc.want, "shards are on")
 		})
 	}
 }
@@ -119,9 +114,7 @@ func TestDistributionRefused(t *testing.T) {
 		f(&s)
 		return s
 	}
-	if _, err := NewDistribution(ok); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(NewDistribution(ok))(t)
 	for _, tc := range []struct {
 		s    ShardSpec
 		want string

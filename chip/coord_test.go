@@ -37,11 +37,7 @@ func drawChip(t *rapid.T) *Chip {
 		}
 		h.Ethernet = rapid.Uint32Range(0, 0x3FFF).Draw(t, "ethernet")
 	}
-	c, err := New(a, h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return expect.Value(New(a, h))(t)
 }
 
 func TestWorkersRoundTrip(t *testing.T) {
@@ -148,10 +144,7 @@ func TestMulticastCoversExactly(t *testing.T) {
 		r := Range{Core{x, y}, Core{rapid.IntRange(x, w-1).Draw(t, "x end"), rapid.IntRange(y, h-1).Draw(t, "y end")}}
 		want := map[XY]bool{}
 		for core := range r.Cores() {
-			p, err := c.Physical(core)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := expect.Value(c.Physical(core))(t)
 			want[p] = true
 		}
 		columns, rows := c.MulticastSkip()
@@ -259,11 +252,7 @@ func TestEncodings(t *testing.T) {
 
 func mustNew(t testing.TB, a Arch, h Harvesting) *Chip {
 	t.Helper()
-	c, err := New(a, h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return expect.Value(New(a, h))(t)
 }
 
 func TestTranslateFull(t *testing.T) {
@@ -302,10 +291,7 @@ func TestTranslateFull(t *testing.T) {
 		{Blackhole, NOC0, XY{17, 18}, XY{0, 9}},
 		{Blackhole, NOC0, XY{18, 23}, XY{9, 6}},
 	} {
-		got, err := mustNew(t, tc.a, Harvesting{}).Translate(tc.n, tc.v)
-		if err != nil || got != tc.want {
-			t.Errorf("%s %s %s: got %s, %v, want %s", tc.a, tc.n, tc.v, got, err, tc.want)
-		}
+		expect.Equal(t, expect.Value(mustNew(t, tc.a, Harvesting{}).Translate(tc.n, tc.v))(t), tc.want, "%s %s %s", tc.a, tc.n, tc.v)
 	}
 }
 
@@ -361,10 +347,7 @@ func TestWindowWords(t *testing.T) {
 			split(4<<28|17<<32|14<<38|1<<56|1<<59|1<<62, 3)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := EncodeWindow(tc.a, tc.size, tc.c)
-			if err != nil || got != tc.want {
-				t.Errorf("got %#x (%v), want %#x", got, err, tc.want)
-			}
+			expect.Equal(t, expect.Value(EncodeWindow(tc.a, tc.size, tc.c))(t), tc.want, "got")
 		})
 	}
 }

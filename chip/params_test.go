@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func TestParams(t *testing.T) {
@@ -145,9 +145,7 @@ func TestTileCounts(t *testing.T) {
 				got[c.Kind(XY{uint8(x), uint8(y)})]++
 			}
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.a, diff)
-		}
+		expect.NoDiff(t, got, tc.want, "%s", tc.a)
 		for k, n := range tc.want {
 			equal(t, len(slices.Collect(c.Tiles(k))), n, "%s: %s tiles", tc.a, k)
 		}
@@ -273,9 +271,7 @@ func TestBlackholeBanks(t *testing.T) {
 		for _, b := range c.DRAMBanks() {
 			got = append(got, b.Ports[0])
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("bank %d harvested (-want +got):\n%s", k, diff)
-		}
+		expect.NoDiff(t, got, want, "bank %d harvested", k)
 		checkBanks(t, c)
 		gone, err := c.Translate(NOC0, XY{18, 21})
 		if tile := c.Tile(gone); err != nil || tile.Index != k || !tile.Harvested {
@@ -312,15 +308,10 @@ func TestPCIeAndARC(t *testing.T) {
 	if bh.PCIe(NOC0) != (XY{19, 24}) || bh.PCIe(NOC1) != (XY{19, 24}) || bh.ARC() != (XY{8, 0}) {
 		t.Errorf("Blackhole: %s %s %s", bh.PCIe(NOC0), bh.PCIe(NOC1), bh.ARC())
 	}
-	east, err := bh.WithPCIe(XY{11, 0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	east := expect.Value(bh.WithPCIe(XY{11, 0}))(t)
 	for c, want := range map[*Chip]XY{bh: {2, 0}, east: {11, 0}} {
 		for _, n := range []NOC{NOC0, NOC1} {
-			if raw, err := c.Translate(n, c.PCIe(n)); err != nil || raw != want {
-				t.Errorf("PCIe on %s: %s (%v), want %s", n, raw, err, want)
-			}
+			expect.Equal(t, expect.Value(c.Translate(n, c.PCIe(n)))(t), want, "PCIe on %s", n)
 		}
 	}
 	if !bh.Tile(XY{11, 0}).Harvested || !east.Tile(XY{2, 0}).Harvested || east.Tile(XY{11, 0}).Harvested {

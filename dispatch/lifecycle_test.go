@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/nap"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -30,9 +30,7 @@ func TestLongLooksAreNoHang(t *testing.T) {
 		}
 		end := w.deadline.Add(took)
 		w.polled(took)
-		if w.deadline != end {
-			t.Errorf("a look of %v moves the end of the wait by %v", took, w.deadline.Sub(end)+took)
-		}
+		expect.Equal(t, w.deadline, end, "the end of the wait after a look of %v", took)
 		if next := time.Until(w.check); next > limit/2 || next < limit/checks-limit/100 {
 			t.Errorf("after a look of %v the next one is due in %v", took, next)
 		}
@@ -54,9 +52,7 @@ func TestShortestTimeoutEnds(t *testing.T) {
 	w := newWaiter(time.Nanosecond, Pace{}, new(nap.Sleeper))
 	for range yieldRounds + 1<<10 {
 		if err := w.pause(t.Context()); err != nil {
-			if !errors.Is(err, ErrTimeout) {
-				t.Errorf("error %v, want %v", err, ErrTimeout)
-			}
+			expect.Fails(t, err, ErrTimeout, "error")
 			return
 		}
 	}
@@ -79,9 +75,7 @@ func TestStoppedWaitsAreNoHang(t *testing.T) {
 		}
 	}
 	w.deadline = w.deadline.Add(-limit)
-	if err := w.pause(t.Context()); !errors.Is(err, ErrTimeout) {
-		t.Errorf("nothing has moved for the limit: %v", err)
-	}
+	expect.Fails(t, w.pause(t.Context()), ErrTimeout, "nothing has moved for the limit")
 }
 
 func TestWaitsLearn(t *testing.T) {
@@ -157,9 +151,7 @@ func TestPollsAroundEnd(t *testing.T) {
 				t.Fatalf("slept %v", w.sleep)
 			}
 		}
-		if !errors.Is(err, c.want) {
-			t.Errorf("ended with %v, want %v", err, c.want)
-		}
+		expect.Fails(t, err, c.want, "ended with")
 	}
 }
 
@@ -208,9 +200,7 @@ func TestEventRecords(t *testing.T) {
 			for id := range 2 {
 				words := make([]byte, 0x20)
 				must(t, d.report.Read(d.Queue(id).tiles.dispatch, d.ctl.LastEvent[0], words))
-				if diff := cmp.Diff([]uint32{0x2A, 0, 0, 0, 0x2A, 0, 0, 0}, wordsOf(words)); diff != "" {
-					t.Errorf("words of the dispatch core of queue %d (-want +got)\n%s", id, diff)
-				}
+				expect.NoDiff(t, wordsOf(words), []uint32{0x2A, 0, 0, 0, 0x2A, 0, 0, 0}, "words of the dispatch core of queue %d", id)
 			}
 			q := d.Queue(1)
 			plain, timed := d.NewEvent("plain", false), d.NewEvent("timed", true)
@@ -219,18 +209,14 @@ func TestEventRecords(t *testing.T) {
 				must(t, e.Wait(t.Context(), 0))
 			}
 			want := []uint32{3 | 1<<8 | 1<<16, 0, 32, 0, 0x2B, 0, 0, 0}
-			if diff := cmp.Diff(want, wordsOf(q.comp.ring.mem[:32])); diff != "" {
-				t.Errorf("plain record (-want +got)\n%s", diff)
-			}
+			expect.NoDiff(t, wordsOf(q.comp.ring.mem[:32]), want, "plain record")
 			got := wordsOf(q.comp.ring.mem[memmap.PageSize : memmap.PageSize+32])
 			cycles, ok := timed.DeviceTime()
 			if !ok || cycles == 0 {
 				t.Errorf("the timed event has the time %d, %v", cycles, ok)
 			}
 			want[4], want[5], want[6], want[7] = 0x2C, 1, uint32(cycles), uint32(cycles>>32)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("timed record (-want +got)\n%s", diff)
-			}
+			expect.NoDiff(t, got, want, "timed record")
 		})
 	}
 }
@@ -296,9 +282,7 @@ func TestEventsWrap(t *testing.T) {
 					t.Errorf("the dispatch core has seen event % x, want %#x", at, want)
 				}
 			}
-			if q.stream.event != 8 {
-				t.Errorf("the last event is %d", q.stream.event)
-			}
+			expect.Equal(t, q.stream.event, 8, "the last event")
 		})
 	}
 }
@@ -392,9 +376,7 @@ func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 			}
 			_ = d.Close(t.Context()) // what can't be released belongs to a lost card
 			_ = d.kd.Close()
-			if n := drv.Node(0).OpenFiles(); n != 0 {
-				t.Errorf("%d files are open", n)
-			}
+			expect.Equal(t, drv.Node(0).OpenFiles(), 0, "files are open")
 		})
 	}
 }
@@ -452,9 +434,7 @@ func TestRestartAfterABadCommand(t *testing.T) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
 		contents := []Content{{Name: "digits", At: buffer, Data: content}}
-		if err := d.Restart(cancelled, contents); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: cancelled restart: %v", tt.name, err)
-		}
+		expect.Fails(t, d.Restart(cancelled, contents), context.Canceled, "%s: cancelled restart", tt.name)
 		short := []Content{{Name: "few", At: buffer, Data: content[1:]}}
 		if err := d.Restart(t.Context(), short); err == nil || !strings.Contains(err.Error(), "write few: 191 B for a buffer of 192 B") {
 			t.Errorf("%s: contents of another size: %v", tt.name, err)
@@ -481,9 +461,7 @@ func collected(q *Queue) *Dump {
 func encode(tb testing.TB, d *Dump) []byte {
 	tb.Helper()
 	var b bytes.Buffer
-	if _, err := d.WriteTo(&b); err != nil {
-		tb.Fatal(err)
-	}
+	expect.Value(d.WriteTo(&b))(tb)
 	return b.Bytes()
 }
 

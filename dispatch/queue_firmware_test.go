@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"pgregory.net/rapid"
@@ -143,11 +144,9 @@ func TestRefuseQueueFirmware(t *testing.T) {
 	if err := d.planFrom(filesFor(d, 1)); !errors.As(err, &typed) || typed.Mismatches[0].Name != "host memory of a queue" {
 		t.Errorf("memory of another size asked for: %v", err)
 	}
-	if s := fmt.Sprint((&QueueFirmwareError{Name: "x",
+	expect.Equal(t, fmt.Sprint((&QueueFirmwareError{Name: "x",
 		Mismatches: []Mismatch{{Queue: 1, Name: "a", File: "b", Device: "c",
-			Do: "d"}}})); s != "dispatch: start: command-queue firmware x isn't for this device; queue 1: a: it has b, the device c: d" {
-		t.Errorf("%s", s)
-	}
+			Do: "d"}}})), "dispatch: start: command-queue firmware x isn't for this device; queue 1: a: it has b, the device c: d", "text")
 }
 
 func TestSlotsOfWorkers(t *testing.T) {
@@ -174,9 +173,7 @@ func TestSlotsOfWorkers(t *testing.T) {
 			} else if err := d.planFrom(fw); err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
-			if got := [2]uint8{d.sets[0].slot, d.sets[1].slot}; got != want {
-				t.Errorf("%s, firmware %v: go messages %v, want %v", c.name, fw != nil, got, want)
-			}
+			expect.Equal(t, [2]uint8{d.sets[0].slot, d.sets[1].slot}, want, "%s, firmware %v: go messages", c.name, fw != nil)
 		}
 	}
 }
@@ -260,10 +257,8 @@ func TestQueueConstantsByTable(t *testing.T) {
 							t.Fatalf("%s, %v: %d queues", revision, arch, len(fw.Queues))
 						}
 						for id, q := range fw.Queues {
-							if got := string(q.Prefetch) + string(q.Dispatch) +
-								string(q.Subordinate); got != fmt.Sprintf("prefetch%[1]ddispatch%[1]dsubordinate%[1]d", id) {
-								t.Errorf("queue %d has %s", id, got)
-							}
+							expect.Equal(t, string(q.Prefetch)+string(q.Dispatch)+
+								string(q.Subordinate), fmt.Sprintf("prefetch%[1]ddispatch%[1]dsubordinate%[1]d", id), "queue %d", id)
 							if q.Constants.Base != uint32(id)*size || q.Constants.End() != uint32(id+1)*size&^(memmap.PageSize-1) ||
 								q.Constants.FetchEntry != form.FetchEntry {
 								t.Errorf("queue %d: %+v", id, q.Constants)
@@ -372,13 +367,9 @@ func TestFirmwareIsRefused(t *testing.T) {
 func TestFirmwareSegmentsHavePlaces(t *testing.T) {
 	f := otherFirmware(t, chip.Wormhole)
 	for p, want := range map[chip.Processor]uint32{chip.BRISC: 0x7CF4, chip.NCRISC: 0x8CF4, chip.TRISC2: 0xACF4} {
-		if at, err := f.place(p, &Segment{Addr: 0xFFB00004, Data: make([]byte, 8)}); err != nil || at != want {
-			t.Errorf("initial data of %v lies at %#x (%v), want %#x", p, at, err, want)
-		}
+		expect.Equal(t, expect.Value(f.place(p, &Segment{Addr: 0xFFB00004, Data: make([]byte, 8)}))(t), want, "place of %v's data", p)
 		l := f.Layout.L1.Firmware[p]
-		if at, err := f.place(p, &Segment{Addr: l + 16, Data: make([]byte, 8)}); err != nil || at != l+16 {
-			t.Errorf("text of %v lies at %#x (%v), want %#x", p, at, err, l+16)
-		}
+		expect.Equal(t, expect.Value(f.place(p, &Segment{Addr: l + 16, Data: make([]byte, 8)}))(t), l+16, "text of %v lies at", p)
 	}
 }
 
@@ -439,9 +430,7 @@ func TestWideFetchEntries(t *testing.T) {
 	must(t, w.Configure(kmd.WindowConfig{Target: xy, Ordering: kmd.Strict}))
 	f := fetchRing{win: w, entries: 3, log: 2, base: 0x20000, rdAddr: 0x21000}
 	f.lastR = f.initialRead()
-	if f.initialRead() != 0x2000C {
-		t.Errorf("the pointer begins at %#x", f.initialRead())
-	}
+	expect.Equal(t, f.initialRead(), 0x2000C, "the pointer begins at")
 	for i, e := range []cq.FetchEntry{5, 7 | cq.FetchStall, 0x7FFF | cq.FetchStall, 9} {
 		f.push(e)
 		at := 0x20000 + 4*uint64(i%3)
@@ -469,9 +458,7 @@ func TestQueueStates(t *testing.T) {
 	} {
 		s := CoreState{Firmware: c.firmware, Unreadable: c.unreadable}
 		s.Processors[chip.BRISC].Waypoint = c.waypoint
-		if got := queueState(s); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		expect.Equal(t, queueState(s), c.want, "%+v", c)
 	}
 }
 
@@ -554,12 +541,7 @@ func TestFetchRingRefusesWildPointer(t *testing.T) {
 	}
 }
 
-func must(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 type dealt []struct{ core, slot int }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -141,9 +142,7 @@ func BenchmarkSubmit(b *testing.B) {
 						takeAll(q)
 					}
 				}
-				if err := batch.Submit(ctx); err != nil {
-					b.Fatal(err)
-				}
+				expect.Must(b, batch.Submit(ctx))
 			}
 		})
 	}
@@ -194,18 +193,14 @@ func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("no longer wanted")
 	time.AfterFunc(5*time.Millisecond, func() { cancel(why) })
-	if err := q.sendBatchesLocked(ctx, "program", p, ends); !errors.Is(err, why) {
-		t.Errorf("error %v, want %v", err, why)
-	}
+	expect.Fails(t, q.sendBatchesLocked(ctx, "program", p, ends), why, "error")
 	if q.rings.fetch.put != put || q.rings.issue.wr != wr || q.status.failed.Load() != nil {
 		t.Errorf("%d entries and %d B further, failed %v: want the queue as it was", q.rings.fetch.put-put, q.rings.issue.wr-wr,
 			q.status.failed.Load())
 	}
 	take()
 	must(t, q.sendBatchesLocked(t.Context(), "program", p, ends))
-	if n := q.rings.fetch.put - put; n != uint64(len(ends)) {
-		t.Errorf("%d entries for %d batches", n, len(ends))
-	}
+	expect.Equal(t, q.rings.fetch.put-put, uint64(len(ends)), "entries for %d batches", len(ends))
 	if !bytes.Equal(fetched(q, wr, ends), p) {
 		t.Error("the commands in the ring differ")
 	}
@@ -409,9 +404,8 @@ func TestBatchWritesCommandsAndEntry(t *testing.T) {
 					t.Fatalf("submission %d of %d devices: %d B in the ring, want %d B", i, devices, len(got), len(p.Bytes))
 				}
 				for _, c := range p.Counts {
-					if v := binary.LittleEndian.Uint32(got[c.At:]); v != expected+uint32(c.Add) {
-						t.Errorf("submission %d of %d devices: the count at %d is %d, want %d", i, devices, c.At, v, expected+uint32(c.Add))
-					}
+					expect.Equal(t, binary.LittleEndian.Uint32(got[c.At:]), expected+uint32(c.Add), "submission %d of %d devices: count",
+						i, devices)
 				}
 				if e := entries(q, uint64(i)); !slices.Equal(e, []uint16{uint16(len(got)/16) | cq.FetchStall}) {
 					t.Errorf("submission %d of %d devices: the prefetch queue has %#x", i, devices, e)
@@ -508,9 +502,7 @@ func TestBatchRefusals(t *testing.T) {
 		must(t, err)
 		rs = append(rs, r)
 		for _, batch := range []*Batch{one, both} {
-			if err := batch.Submit(t.Context()); !errors.Is(err, ErrReserved) {
-				t.Errorf("%d of the queues are reserved: error %v, want %v", i+1, err, ErrReserved)
-			}
+			expect.Fails(t, batch.Submit(t.Context()), ErrReserved, "%d of the queues are reserved: error", i+1)
 		}
 	}
 	if err := both.SubmitReserved(t.Context(), rs[:1]); err == nil {
@@ -529,9 +521,7 @@ func TestBatchRefusals(t *testing.T) {
 		must(t, batch.Submit(t.Context()))
 	}
 	a.Revoke(one.parts[0].Prepared)
-	if err := one.Submit(t.Context()); !errors.Is(err, ErrRevoked) {
-		t.Errorf("error %v, want %v", err, ErrRevoked)
-	}
+	expect.Fails(t, one.Submit(t.Context()), ErrRevoked, "error")
 	b.Revoke(both.parts[1].Prepared)
 	var e *BatchError
 	if err := both.Submit(t.Context()); !errors.As(err, &e) || e.Errs[0] != ErrSkipped || !errors.Is(e.Errs[1], ErrRevoked) {
@@ -624,9 +614,7 @@ func TestSubmitToALostDevice(t *testing.T) {
 	batch := batched(t, q)
 	must(t, drv.Unplug(0))
 	for range 2 { // the second finds a queue that has failed
-		if err := batch.Submit(t.Context()); !errors.Is(err, kmd.ErrDeviceLost) {
-			t.Errorf("error %v, want %v", err, kmd.ErrDeviceLost)
-		}
+		expect.Fails(t, batch.Submit(t.Context()), kmd.ErrDeviceLost, "error")
 		if debug.SetPanicOnFault(false) {
 			t.Error("faults of the caller panic")
 		}
@@ -655,9 +643,7 @@ func TestBatchToALostDevice(t *testing.T) {
 		t.Errorf("the device that stays has %d parts, want its own", got)
 	}
 	for _, q := range d.queues {
-		if err := q.usable("anything"); !errors.Is(err, kmd.ErrDeviceLost) {
-			t.Errorf("queue %d takes commands, %v", q.id, err)
-		}
+		expect.Fails(t, q.usable("anything"), kmd.ErrDeviceLost, "queue %d takes commands", q.id)
 		if !q.mu.TryLock() {
 			t.Fatalf("queue %d is locked", q.id)
 		}

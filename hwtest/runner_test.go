@@ -25,6 +25,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/writertest"
 )
 
@@ -83,9 +84,7 @@ func TestRunnerOutcomes(t *testing.T) {
 				t.Errorf("%s: line %q lacks %q", name, res.Log[i], part)
 			}
 		}
-		if (res.Reason != "") != (tt.want != Pass) {
-			t.Errorf("%s: reason %q", name, res.Reason)
-		}
+		expect.Equal(t, res.Reason != "", tt.want != Pass, "%s: reason %q", name, res.Reason)
 	}
 }
 
@@ -115,9 +114,7 @@ func TestRunnerCleanups(t *testing.T) {
 	if diff := cmp.Diff([]string{"third", "of a cleanup", "second", "first"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if len(tr.log) != 2 {
-		t.Errorf("log %q", tr.log)
-	}
+	expect.Equal(t, len(tr.log), 2, "log %q", tr.log)
 }
 
 func TestRunnerGivesUp(t *testing.T) {
@@ -189,9 +186,7 @@ func TestInterruptedRun(t *testing.T) {
 			t.Errorf("%s: error %v, %+v", name, err, rep)
 		}
 		want := fmt.Sprintf("ended after 2 of %d cases of emu:blackhole: %v", len(list), errStop)
-		if rep.Ended != want {
-			t.Errorf("%s: ended %q, want %q", name, rep.Ended, want)
-		}
+		expect.Equal(t, rep.Ended, want, "%s: ended", name)
 		if last := rep.written()[3]; last.Reason != want || rep.Results[2].Reason != "interrupted: "+errStop.Error() {
 			t.Errorf("%s: reasons %+v", name, rep.written())
 		}
@@ -212,10 +207,7 @@ func TestPattern(t *testing.T) {
 		"": true, "traces": true, "^tr": true, "cq": false, "/replay": true, "traces/many times": true, "traces/many_times": true,
 		"/^many": false, "cq/replay": false,
 	} {
-		p, err := ParsePattern(s)
-		if err != nil || p.Match(c) != want {
-			t.Errorf("%q: %v, want %t", s, err, want)
-		}
+		expect.Equal(t, expect.Value(ParsePattern(s))(t).Match(c), want, "%q", s)
 	}
 	for _, s := range []string{"(", "/["} {
 		if _, err := ParsePattern(s); err == nil {
@@ -389,9 +381,7 @@ func TestProgress(t *testing.T) {
 			}
 		}
 		s.done(good, false)
-		if b.String() != want {
-			t.Errorf("terminal of %d: %q, want %q", width, &b, want)
-		}
+		expect.Equal(t, b.String(), want, "terminal of %d: %q", width, &b)
 	}
 }
 

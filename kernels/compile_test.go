@@ -7,7 +7,6 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"github.com/reprise-tt/reprise/internal/expect"
 	"io"
 	"maps"
 	"os"
@@ -19,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/internal/elftest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/writertest"
 )
 
@@ -37,18 +36,12 @@ func NeedCompiler(t *testing.T) {
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)))
 }
 
 func mustCompile(t *testing.T, src Source) *Image {
 	t.Helper()
-	im, err := Compile(t.Context(), src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return im
+	return expect.Value(Compile(t.Context(), src))(t)
 }
 
 func TestCompileDataflowAPI(t *testing.T) {
@@ -110,33 +103,21 @@ func TestCompileLibrary(t *testing.T) {
 func TestCompileELF(t *testing.T) {
 	NeedCompiler(t)
 	text, err := os.ReadFile("src/copy.cpp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	committed, err := prebuilt.ELF(chip.Wormhole, Copy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	elsewhere := filepath.Join(t.TempDir(), "a directory", "copy.cpp")
 	writeFile(t, elsewhere, string(text))
 	for _, src := range []Source{{Path: "src/copy.cpp"}, {Path: elsewhere}, {Path: "none/copy.cpp", Text: string(text)}} {
 		src.Arch = chip.Wormhole
-		file, err := CompileELF(t.Context(), src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := expect.Value(CompileELF(t.Context(), src))(t)
 		if !bytes.Equal(file, committed) {
 			t.Errorf("%s: not the bytes of the image that comes with Reprise", src.Path)
 		}
 	}
 	im := mustCompile(t, Source{Path: "src/copy.cpp", Arch: chip.Wormhole})
-	want, err := Prebuilt(chip.Wormhole, Copy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, im); diff != "" {
-		t.Errorf("(-prebuilt +compiled)\n%s", diff)
-	}
+	want := expect.Value(Prebuilt(chip.Wormhole, Copy))(t)
+	expect.NoDiff(t, im, want, "image")
 }
 
 func TestCompileOptions(t *testing.T) {
@@ -292,10 +273,7 @@ func TestCompileWarningsFail(t *testing.T) {
 
 func defines(t *testing.T, arch chip.Arch) map[string]uint32 {
 	t.Helper()
-	file, err := sources.ReadFile("include/reprise/arch.h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := expect.Value(sources.ReadFile("include/reprise/arch.h"))(t)
 	values := map[string]uint32{}
 	use := []bool{true}
 	for lines := bufio.NewScanner(bytes.NewReader(file)); lines.Scan(); {
@@ -375,10 +353,7 @@ func TestHeadersAgreeWithChip(t *testing.T) {
 }
 
 func TestLinkerScriptAgrees(t *testing.T) {
-	script, err := sources.ReadFile("lib/kernel.ld")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := expect.Value(sources.ReadFile("lib/kernel.ld"))(t)
 	for _, want := range []string{
 		fmt.Sprintf("__local_start = 0x%X;", uint32(localData)),
 		fmt.Sprintf("PROVIDE(my_x = 0x%X);", uint32(localRAM+0x10)), // offsetof(struct rp_local, ...): abi.h asserts them
@@ -420,9 +395,7 @@ func TestPrebuilt(t *testing.T) {
 			for i := 0; i < len(im.Text); i += 4 {
 				fence = fence || im.Text[i]&0x7F == 0x0F
 			}
-			if fence != (arch == chip.Blackhole) {
-				t.Errorf("%s for %v: fences %v", name, arch, fence)
-			}
+			expect.Equal(t, fence, arch == chip.Blackhole, "%s for %v: fences", name, arch)
 		}
 	}
 	if _, err := Prebuilt(chip.Wormhole, "none"); !errors.Is(err, ErrNotFound) {
@@ -458,9 +431,7 @@ func TestPrebuiltNames(t *testing.T) {
 			want = append(want, name+".math", name+".pack", name+".unpack")
 		}
 		slices.Sort(want)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%v: (-names +images)\n%s", arch, diff)
-		}
+		expect.NoDiff(t, got, want, "%v:", arch)
 	}
 }
 
@@ -497,10 +468,7 @@ func TestLoadLayout(t *testing.T) {
 			f.Segments[0], f.Segments[1] = f.Segments[1], f.Segments[0]
 		}
 		file := f.Build()
-		im, err := Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		im := expect.Value(Load(file))(t)
 		clear(file) // which the image doesn't refer to
 		expect.NoDiff(t, im, &Image{File: f.Build(), Text: want, Arch: chip.Blackhole, DataSize: 8, BSSSize: 4}, "swapped %v", swap)
 	}
@@ -635,10 +603,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(good().Build())
 	for _, arch := range arches {
 		for _, name := range []string{Blank, Copy} {
-			file, err := prebuilt.ELF(arch, name)
-			if err != nil {
-				f.Fatal(err)
-			}
+			file := expect.Value(prebuilt.ELF(arch, name))(f)
 			f.Add(file)
 		}
 	}
@@ -665,10 +630,7 @@ func checkLoaded(t *testing.T, im *Image, err error, local uint32) {
 
 func TestCompileTensix(t *testing.T) {
 	NeedCompiler(t)
-	text, err := os.ReadFile("testdata/tensix.c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := expect.Value(os.ReadFile("testdata/tensix.c"))(t)
 	for _, arch := range arches {
 		for _, path := range []string{"tensix.c", "tensix.cpp"} {
 			var warnings bytes.Buffer

@@ -12,10 +12,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/elftest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/riscv"
 )
 
@@ -114,11 +113,7 @@ func simpleMetal() elftest.File {
 
 func mustLoadMetal(t *testing.T, f elftest.File) *Image {
 	t.Helper()
-	im, err := LoadMetal(f.Build())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return im
+	return expect.Value(LoadMetal(f.Build()))(t)
 }
 
 func TestLoadMetal(t *testing.T) {
@@ -135,9 +130,7 @@ func TestLoadMetal(t *testing.T) {
 			DRAMBanks: 7, L1Banks: 110,
 		},
 	}
-	if diff := cmp.Diff(want, im); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	expect.NoDiff(t, im, want, "image")
 }
 
 func TestLoadMetalInstructionRAM(t *testing.T) {
@@ -154,9 +147,7 @@ func TestLoadMetalInstructionRAM(t *testing.T) {
 		t.Error(err)
 	}
 	for _, p := range []chip.Processor{chip.BRISC, chip.TRISC0} {
-		if err := im.Fits(chip.Wormhole, p); !errors.Is(err, ErrMachine) {
-			t.Errorf("%v: %v", p, err)
-		}
+		expect.Fails(t, im.Fits(chip.Wormhole, p), ErrMachine, "%v", p)
 	}
 	if err := im.Fits(chip.Blackhole, chip.NCRISC); !errors.Is(err, ErrMachine) {
 		t.Error(err)
@@ -224,9 +215,7 @@ func TestLoadMetalPairs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			text := append(tt.text, bytes.Repeat(words(nop), 16-len(tt.text)/4)...)
 			im := mustLoadMetal(t, goodMetal(text, tt.rela...))
-			if diff := cmp.Diff(tt.want, im.Text[:len(tt.want)]); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			expect.NoDiff(t, im.Text[:len(tt.want)], tt.want, "text")
 		})
 	}
 }

@@ -355,10 +355,7 @@ func TestHarvesting(t *testing.T) {
 		t.Run("wormhole", func(t *testing.T) {
 			m := start(t, chip.Wormhole, driver.Config{})
 			m.fn.Harvesting = want.ARCWord()
-			got, err := m.dev.Harvesting(t.Context())
-			if err != nil || got != want {
-				t.Errorf("%+v, %v, want %+v", got, err, want)
-			}
+			equal(t, value(m.dev.Harvesting(t.Context()))(t), want, "harvesting")
 		})
 	}
 	for _, want := range []chip.Harvesting{{}, {Tensix: 1<<3 | 1<<13}, {Tensix: 1, DRAM: 1 << 4, Ethernet: 3 << 12}} {
@@ -368,10 +365,7 @@ func TestHarvesting(t *testing.T) {
 				c, e, g := want.Telemetry()
 				m.fn.Telemetry[34], m.fn.Telemetry[35], m.fn.Telemetry[36] = c, e, g
 			} // else the tags are absent, and nothing is harvested
-			got, err := m.dev.Harvesting(t.Context())
-			if err != nil || got != want {
-				t.Errorf("%+v, %v, want %+v", got, err, want)
-			}
+			equal(t, value(m.dev.Harvesting(t.Context()))(t), want, "harvesting")
 		})
 	}
 }

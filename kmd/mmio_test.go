@@ -59,9 +59,7 @@ func TestLoadsAndStores(t *testing.T) {
 			if !bytes.Equal(mem, want) {
 				t.Errorf("store of %d bytes at %d: %x", tt.width, off, mem)
 			}
-			if got := tt.load(); got != tt.want {
-				t.Errorf("load of %d bytes at %d: %#x", tt.width, off, got)
-			}
+			expect.Equal(t, tt.load(), tt.want, "load of %d bytes at %d", tt.width, off)
 		}
 	}
 	fence() // has no result to look at; it must be an instruction that this processor has

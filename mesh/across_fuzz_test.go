@@ -108,10 +108,7 @@ func reportsOf(b *testing.B, rows, cols int) [][]byte {
 			}
 			out.Chips = append(out.Chips, n)
 		}
-		data, err := json.Marshal(out)
-		if err != nil {
-			b.Fatal(err)
-		}
+		data := expect.Value(json.Marshal(out))(b)
 		all = append(all, data)
 	}
 	return all
@@ -122,10 +119,7 @@ func BenchmarkAcross(b *testing.B) {
 		all := reportsOf(b, s[0], s[1])
 		b.Run(fmt.Sprint(len(all), "_hosts"), func(b *testing.B) {
 			for b.Loop() {
-				reports, err := parseReports(all)
-				if err != nil {
-					b.Fatal(err)
-				}
+				reports := expect.Value(parseReports(all))(b)
 				f := &found{links: make(links, 32), nodes: make([]node, 32)}
 				for n := range f.links {
 					f.links[n] = map[int]bool{}

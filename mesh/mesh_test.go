@@ -485,9 +485,7 @@ func TestFarChips(t *testing.T) {
 					far++
 				}
 			}
-			if far != tt.far {
-				t.Errorf("%d chips without a PCI interface, want %d", far, tt.far)
-			}
+			expect.Equal(t, far, tt.far, "chips without a PCI interface")
 			proof(b)
 			if !testing.Short() && b.mesh.Size() == 2 {
 				newGroup(b, 3, 64).all(1)
@@ -612,9 +610,7 @@ func TestFarChipIsQuietWhenClosed(t *testing.T) {
 	p.must(p.mesh.Close(t.Context()))
 	near := value(kmd.Open(p.ctx, p.machine.Card(0)))(p)
 	defer near.Close()
-	if v, err := near.Read32(chip.XY{X: 1, Y: 6}, 0x9004); err != nil || v != 0 {
-		t.Errorf("the Ethernet tile's launch flag is %d, %v", v, err)
-	}
+	expect.Equal(t, expect.Value(near.Read32(chip.XY{X: 1, Y: 6}, 0x9004))(t), 0, "the Ethernet tile's launch flag")
 	b := openCards(t, mesh.Cards(p.machine.Cards()...), mesh.Shape{1, 2})
 	b.wait()
 }

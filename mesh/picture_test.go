@@ -76,9 +76,7 @@ func TestDrawMachines(t *testing.T) {
 		}
 		want := map[string]int{`class="chip"`: len(g.Chips), `class="port"`: ports, `class="harvested"`: harvested}
 		for what, n := range want {
-			if got := strings.Count(svg, what); got != n {
-				t.Errorf("%s: %d of %s, want %d", m.Name, got, what, n)
-			}
+			expect.Equal(t, strings.Count(svg, what), n, "%s: of %s", m.Name, what)
 		}
 		var links []string
 		for _, l := range g.Links {
@@ -102,8 +100,7 @@ func apart(t *testing.T, name, svg string) {
 	}
 	var all []label
 	number := func(s string) float64 {
-		v := expect.Value(strconv.ParseFloat(s, 64))(t)
-		return v
+		return expect.Value(strconv.ParseFloat(s, 64))(t)
 	}
 	box := regexp.MustCompile(`viewBox="0 0 (\d+) (\d+)"`).FindStringSubmatch(svg)
 	for _, m := range regexp.MustCompile(`<text[^>]*? x="(\d+)" y="(\d+)"([^>]*)>([^<]+)</text>`).FindAllStringSubmatch(svg, -1) {
@@ -153,9 +150,7 @@ func TestDrawFaults(t *testing.T) {
 		devtest.Must(t, os.WriteFile(golden, []byte(svg), 0o666))
 	}
 	want := expect.Value(os.ReadFile(golden))(t)
-	if d := cmp.Diff(string(want), svg); d != "" {
-		t.Errorf("the picture (-want +got), -update-picture renews it:\n%s", d)
-	}
+	expect.NoDiff(t, svg, string(want), "the picture, -update-picture renews it")
 
 	star := &topology.Graph{Arch: chip.Blackhole} // five chips around one, one with a link to itself: no grid
 	for i := range 6 {
@@ -169,8 +164,6 @@ func TestDrawFaults(t *testing.T) {
 		State: topology.Training})
 	svg = drawn(t, star)
 	apart(t, "star", svg)
-	if n := strings.Count(svg, `class="link"`); n != 6 {
-		t.Errorf("%d lines, want 6", n)
-	}
+	expect.Equal(t, strings.Count(svg, `class="link"`), 6, "lines")
 	drawn(t, &topology.Graph{})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -578,9 +579,7 @@ func TestTraceOfAMesh(t *testing.T) {
 			fails(t, trace.Replay(b.ctx), reprise.ErrReleased, "replay after release")
 			b.must(errors.Join(same.Release(b.ctx), in.Release(), out.Release()))
 			b.must(b.mesh.InStep(allocator.DRAM))
-			if s := b.mesh.Chip(0, 0).Device.Memory(allocator.DRAM); s.Allocated != 0 {
-				t.Errorf("%d B are left", s.Allocated)
-			}
+			expect.Equal(t, b.mesh.Chip(0, 0).Device.Memory(allocator.DRAM).Allocated, 0, "B are left")
 		})
 	}
 }
@@ -747,9 +746,7 @@ func TestTraceFileOfAMesh(t *testing.T) {
 	b.must(loaded.Debug().Verify(b.ctx))
 	b.must(loaded.Release(b.ctx))
 	fails(t, second(b.mesh.Chip(0, 0).Device.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))), reprise.ErrOtherTarget, "loaded on one chip")
-	if s := b.mesh.Chip(0, 0).Device.Memory(allocator.DRAM); s.Allocated != 0 {
-		t.Errorf("%d B are left", s.Allocated)
-	}
+	expect.Equal(t, b.mesh.Chip(0, 0).Device.Memory(allocator.DRAM).Allocated, 0, "B are left")
 }
 
 // Arguments beside the kernels.
@@ -900,9 +897,7 @@ func oneDecides(b *bench) {
 		want *= chips
 	}
 	for _, c := range b.mesh.Chips() {
-		if got := b.first(sum, c); got != want {
-			b.Errorf("%s: the sum is %d, want %d", c.Name, got, want)
-		}
+		expect.Equal(b, b.first(sum, c), want, "%s: the sum", c.Name)
 	}
 	b.must(trace.Release(b.ctx))
 }

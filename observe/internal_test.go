@@ -95,12 +95,10 @@ func TestMetricsAllocateNothing(t *testing.T) {
 	d := &deviceMetrics{name: "d"}
 	var o reprise.Observer = d
 	c := reprise.Call{Kind: reprise.CallReplay, End: time.Unix(0, 5000), Start: time.Unix(0, 0)}
-	if n := testing.AllocsPerRun(100, func() {
+	expect.Equal(t, testing.AllocsPerRun(100, func() {
 		o.Begin(t.Context(), &c)
 		o.End(t.Context(), &c)
-	}); n != 0 {
-		t.Errorf("%v allocations per call", n)
-	}
+	}), 0, "allocations per call")
 }
 
 func TestMetricsOfSeveralGoroutines(t *testing.T) {
@@ -148,9 +146,7 @@ func TestTimelineFile(t *testing.T) {
 	var got bytes.Buffer
 	devtest.Must(t, line.WriteJSON(&got))
 	want := strings.NewReplacer("\n", "", "DEVICE", dev.Name()).Replace(timelineFile) + "\n"
-	if diff := cmp.Diff(want, got.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got.String(), want, "got.String()")
 }
 
 //go:embed testdata/timelineFile.json

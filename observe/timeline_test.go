@@ -94,7 +94,7 @@ func readTrace(t *testing.T, file []byte) map[string][]string {
 		out[names[at]] = append(out[names[at]], e.Name)
 	}
 	for id, phases := range flows {
-		equal(t, phases, "sf", "arrow %#x has the ends", id)
+		expect.Equal(t, phases, "sf", "arrow %#x has the ends", id)
 	}
 	return out
 }
@@ -153,7 +153,7 @@ func TestTimeline(t *testing.T) {
 				b.Errorf("%s %q: %v to %v", s.Kind, s.Name, s.Start, s.End)
 			}
 		}
-		equal(b, line.Dropped(), 0, "dropped calls")
+		expect.Equal(b, line.Dropped(), 0, "dropped calls")
 	}, reprise.WithQueues(2))
 }
 
@@ -187,7 +187,7 @@ func TestTimelineOfGoroutines(t *testing.T) {
 	var file bytes.Buffer
 	b.Must(line.WriteJSON(&file))
 	tracks := readTrace(t, file.Bytes())
-	equal(t, len(tracks["queue 0"])+len(tracks["queue 1"]), 4*20*2, "the queues did things")
+	expect.Equal(t, len(tracks["queue 0"])+len(tracks["queue 1"]), 4*20*2, "the queues did things")
 }
 
 func TestTimelineOfZones(t *testing.T) {
@@ -337,10 +337,10 @@ func TestTimelineOfPrograms(t *testing.T) {
 		}
 		want := "\nrun : one\nreplay straight: one two two\nreplay straight: one two two\nreplay loop: two one two one two one one"
 		noDiff(b, got.String(), want, "programs")
-		equal(b, line.Dropped(), 0, "dropped programs")
+		expect.Equal(b, line.Dropped(), 0, "dropped programs")
 		var file strings.Builder
 		b.Must(line.WriteJSON(&file))
-		equal(b, strings.Count(file.String(), `"cat":"program"`), len(line.Programs()), "the file has programs")
+		expect.Equal(b, strings.Count(file.String(), `"cat":"program"`), len(line.Programs()), "the file has programs")
 		b.Must(errors.Join(straight.Release(b.Ctx), loop.Release(b.Ctx)))
 	})
 }
@@ -459,7 +459,7 @@ loop loop of 2 2
 			[]string{"if n[0] < 5: body 1", "replay inner"}, inside,
 		)
 		noDiff(b, readTrace(b.T, file.Bytes())["queue 0"], tracks, "slices in the file")
-		equal(b, line.Dropped(), 0, "dropped turns")
+		expect.Equal(b, line.Dropped(), 0, "dropped turns")
 		b.Must(errors.Join(tr.Release(b.Ctx), inner.Release(b.Ctx)))
 	})
 }
@@ -531,17 +531,10 @@ func onAll(t *testing.T, run func(*devtest.Bench)) {
 
 var noDiff = expect.NoDiff
 
-func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
-	t.Helper()
-	expect.Equal(t, got, want, what, args...)
-}
-
 func scrape(t *testing.T, m *observe.Metrics) map[string]float64 {
 	t.Helper()
 	var text strings.Builder
-	if _, err := m.WriteTo(&text); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(m.WriteTo(&text))(t)
 	series, err := promtest.Parse(text.String())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text.String())
@@ -595,7 +588,7 @@ func TestMetrics(t *testing.T) {
 			{"reprise_calls_in_flight", `call="replay"`, 0},
 			{"reprise_devices", fmt.Sprintf("arch=%q", b.Dev.Arch()), 1},
 		} {
-			equal(b, value(x.name, x.labels), x.want, "%s of %s", x.name, x.labels)
+			expect.Equal(b, value(x.name, x.labels), x.want, "%s of %s", x.name, x.labels)
 		}
 		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {
 			st, kind := b.Dev.Memory(k), fmt.Sprintf("kind=%q", k.Code())
@@ -613,7 +606,7 @@ func TestMetrics(t *testing.T) {
 		stop()
 		b.Replay(tr)
 		series = scrape(b.T, &m)
-		equal(b, value("reprise_call_duration_seconds_count", `call="replay"`), 3, "replays after the end")
+		expect.Equal(b, value("reprise_call_duration_seconds_count", `call="replay"`), 3, "replays after the end")
 		for name := range series {
 			if strings.HasPrefix(name, "reprise_device_memory_") || strings.HasPrefix(name, "reprise_devices") {
 				b.Errorf("after the end there is %s", name)
@@ -622,7 +615,7 @@ func TestMetrics(t *testing.T) {
 		defer m.Observe(b.Dev)()
 		b.Replay(tr)
 		series = scrape(b.T, &m)
-		equal(b, value("reprise_call_duration_seconds_count", `call="replay"`), 4, "replays once it is observed again")
+		expect.Equal(b, value("reprise_call_duration_seconds_count", `call="replay"`), 4, "replays once it is observed again")
 	})
 }
 

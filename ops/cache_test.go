@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -51,20 +52,14 @@ func TestProgramCache(t *testing.T) {
 	first := b.ok(b.Add(b.ctx, x, y))
 	entries := b.ProgramCacheEntries()
 	second := b.ok(b.Add(b.ctx, first, y))
-	if b.ProgramCacheEntries() != entries || entries != 1 {
-		t.Errorf("%d programs, then %d", entries, b.ProgramCacheEntries())
-	}
+	expect.Equal(t, [2]int{b.ProgramCacheEntries(), entries}, [2]int{entries, 1}, "programs at the end and before")
 	b.holds(first, 0, 2, 4, 6)
 	b.holds(second, 0, 3, 6, 9)
 	b.ok(b.Multiply(b.ctx, x, y))
 	b.ok(b.Add(b.ctx, b.tensor(l1, ops.UInt32, 4), y))
-	if n := b.ProgramCacheEntries(); n != 3 {
-		t.Errorf("%d programs, want 3: another operation and another memory", n)
-	}
+	expect.Equal(t, b.ProgramCacheEntries(), 3, "programs after another operation and another memory")
 	b.must(b.ClearProgramCache(b.ctx))
-	if n := b.ProgramCacheEntries(); n != 0 {
-		t.Errorf("%d programs after clearing", n)
-	}
+	expect.Equal(t, b.ProgramCacheEntries(), 0, "programs after clearing")
 	b.holds(b.ok(b.Add(b.ctx, second, y)), 0, 4, 8, 12)
 }
 
@@ -110,16 +105,12 @@ func TestCacheMissDuringCapture(t *testing.T) {
 		!strings.Contains(miss.Key, "DataType::UINT32") {
 		t.Errorf("in the capture: %v", got)
 	}
-	if !errors.Is(err, reprise.ErrInCapture) {
-		t.Errorf("of the capture: %v", err)
-	}
+	expect.Fails(t, err, reprise.ErrInCapture, "of the capture")
 	if _, err := b.Capture(b.ctx, "allocates", func(ctx context.Context) error { return failure(b.Relu(ctx, x)) }); !errors.Is(err,
 		reprise.ErrInCapture) {
 		t.Errorf("a result that has to be allocated: %v", err)
 	}
-	if n := b.ProgramCacheEntries(); n != 0 {
-		t.Errorf("%d programs in the cache", n)
-	}
+	expect.Equal(t, b.ProgramCacheEntries(), 0, "programs in the cache")
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
 	tr := b.capture("warm", func(ctx context.Context) error { return failure(b.Relu(ctx, x, ops.Into(out))) })
 	b.must(tr.Release(b.ctx))
@@ -283,9 +274,7 @@ func (r room) embedding(b *bench, t *rapid.T, ta *ops.Tensor, a *plain, put func
 	})
 	ti := put("indices", i)
 	three, err := b.Reshape(b.ctx, ti, dims[1:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	l, m := r.place(t, "to", [4]int{dims[1], dims[2], dims[3], a.dims[3]})
 	got, err := b.Embedding(b.ctx, three, ta, ops.WithLayout(l), ops.WithMemoryConfig(m))
 	if e := b.Deallocate(three); err != nil || e != nil {

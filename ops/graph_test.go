@@ -18,6 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -266,9 +267,7 @@ func TestPlannedTensors(t *testing.T) {
 		t.Errorf("data of what never ran: %v", h.Data)
 	}
 	huge := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 15}, DType: ops.Float32, Memory: l1}))
-	if huge.Address() != 0 {
-		t.Errorf("a tensor that doesn't fit is at %#x", huge.Address())
-	}
+	expect.Equal(t, huge.Address(), 0, "a tensor that doesn't fit is at")
 	b.must(b.Deallocate(x))
 	b.report(c)
 	for _, tensor := range []*ops.Tensor{sum, huge} {
@@ -331,9 +330,7 @@ func TestDetailsOfCaptures(t *testing.T) {
 		{inner.Graph, "ttnn::relu", recorded{true, false}},
 		{inner.Graph, "ttnn::exp", recorded{false, false}},
 	} {
-		if got := of(c.g, c.name); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
+		expect.Equal(t, of(c.g, c.name), c.want, "%s", c.name)
 	}
 }
 
@@ -447,9 +444,7 @@ func TestCaptureModel(t *testing.T) {
 			}
 			return nil, errors.Join(errs...)
 		})
-		if !errors.Is(err, reprise.ErrInCapture) {
-			b.Errorf("another operation in the second run: %v", err)
-		}
+		expect.Fails(b, err, reprise.ErrInCapture, "another operation in the second run")
 		if d := cmp.Diff(before, devtest.Allocated(b.dev)); d != "" {
 			b.Error("memory stays allocated: ", d)
 		}
@@ -485,9 +480,7 @@ func TestQueueOfACall(t *testing.T) {
 		_, read := b.StartToHost(ctx, x, h)
 		_, capture := b.Capture(ctx, "t", func(context.Context) error { return nil })
 		for _, err := range []error{run, read, capture, b.Wait(ctx)} {
-			if !errors.Is(err, ops.ErrQueue) {
-				t.Errorf("queue %d: %v", id, err)
-			}
+			expect.Fails(t, err, ops.ErrQueue, "queue %d", id)
 		}
 	}
 }
@@ -587,9 +580,8 @@ func TestLoadedModel(t *testing.T) {
 
 		trace := value(b.dev.LoadTrace(b.ctx, &saved))(b)
 		loaded := value(b.LoadedModel(trace))(b)
-		if d := cmp.Diff([][]string{{"x"}, {"y"}, {"linear"}}, [][]string{loaded.Inputs(), loaded.Results(), loaded.Missing()}); d != "" {
-			b.Errorf("inputs, results and weights (-want +got):\n%s", d)
-		}
+		expect.NoDiff(b, [][]string{loaded.Inputs(), loaded.Results(), loaded.Missing()}, [][]string{{"x"}, {"y"}, {"linear"}},
+			"inputs, results and weights")
 		b.must(loaded.LoadWeights(b.ctx, from.Tensor))
 		in := value(loaded.Tensor("x"))(b)
 		b.must(b.CopyHostToDevice(b.ctx, other, in))

@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -71,9 +72,7 @@ func TestUpstreamBuffers(t *testing.T) {
 			sizes = append(sizes, size)
 		}
 		equal(t, []int64{2048, 2048, 65536}, sizes, name)
-		if n := len(only(g, graph.BufferDeallocate)); n != 3 {
-			t.Errorf("%s: %d deallocations", name, n)
-		}
+		expect.Equal(t, len(only(g, graph.BufferDeallocate)), 3, "%s: deallocations", name)
 	}
 }
 
@@ -168,9 +167,7 @@ func TestUpstreamReport(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "new", "report.json")
 		r := value(c.EndToFile(path))(b)
 		g := r.Graph
-		if g.Nodes[0].Type != graph.CaptureStart {
-			t.Errorf("%s: the first node is %v", name, g.Nodes[0].Type)
-		}
+		expect.Equal(t, g.Nodes[0].Type, graph.CaptureStart, "%s: the first node", name)
 		for _, n := range append(only(g, graph.FunctionEnd), only(g, graph.CaptureEnd)...) {
 			if n.Duration <= 0 {
 				t.Errorf("%s: %s took %v", name, n.Name(), n.Duration)
@@ -206,9 +203,7 @@ func TestBufferPages(t *testing.T) {
 	if n := len(r.OperationBuffers); n != 2 {
 		t.Errorf("buffers after %d operations, want 2", n)
 	}
-	if len(r.PagesByAddress[uint64(x.Address())]) != 1 {
-		t.Errorf("pages by address: %v", r.PagesByAddress)
-	}
+	expect.Equal(t, len(r.PagesByAddress[uint64(x.Address())]), 1, "pages by address: %v", r.PagesByAddress)
 }
 
 // AddGraphTrace of test_graph_add. In its third case the circular buffers are in the tensors'
@@ -247,9 +242,7 @@ func TestUpstreamAddFigures(t *testing.T) {
 					want := []string{"ttnn::add", "ttnn::prim::binary_ng", "BinaryNgDeviceOperation", "tt::tt_metal::create_device_tensor"}
 					equal(t, want, graph.CallTrace(g))
 					for _, n := range only(g, graph.CircularAllocate) {
-						if lies := n.Params["globally_allocated"] == "1"; lies != (name == "sharded") {
-							t.Errorf("a circular buffer of %v", n.Params)
-						}
+						expect.Equal(t, n.Params["globally_allocated"] == "1", name == "sharded", "a circular buffer of %v", n.Params)
 					}
 					if mode == graph.Normal {
 						b.must(b.Deallocate(sum))

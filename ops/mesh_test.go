@@ -21,6 +21,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/mesh"
@@ -277,9 +278,7 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 		"slices of pages too large": {of(b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Float32, 2, 1025))), mesh.ErrTensor},
 		"a tensor of another mesh":  {of(other.AllReduce(b.ctx, half)), ops.ErrWrongDevice},
 	} {
-		if !errors.Is(c.err, c.want) {
-			t.Errorf("%s: %v, want %v", name, c.err, c.want)
-		}
+		expect.Fails(t, c.err, c.want, "%s", name)
 	}
 	c := b.Mesh.BeginCapture(graph.Config{})
 	if _, err := b.Mesh.Empty(b.ctx, ops.Spec{Shape: []int{1 << 15, 1 << 15}, DType: ops.Float32,
@@ -340,9 +339,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 			"reprise::queue_wait",
 		}
 		equal(t, want, graph.CallTrace(r.Graph), name)
-		if len(r.Devices) != 2 {
-			t.Errorf("%s: %d devices", name, len(r.Devices))
-		}
+		expect.Equal(t, len(r.Devices), 2, "%s: devices", name)
 		memory := map[graph.NodeType]map[string]int{graph.BufferAllocate: {}, graph.BufferDeallocate: {}, graph.CircularAllocate: {}}
 		for _, n := range r.Graph.Nodes {
 			if of := memory[n.Type]; of != nil {
@@ -368,9 +365,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		dir := t.TempDir()
 		b.must(os.WriteFile(filepath.Join(dir, "report.json"), text.Bytes(), 0o666))
 		db := filepath.Join(dir, "db.sqlite")
-		if _, err := visualizer.Import(b.ctx, db, []string{filepath.Join(dir, "report.json")}, visualizer.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(visualizer.Import(b.ctx, db, []string{filepath.Join(dir, "report.json")}, visualizer.Options{}))(t)
 		q := value(sql.Open("sqlite3", db))(b)
 		var op string
 		var parts int
@@ -394,9 +389,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 
 func TestMeshAcrossIsRefused(t *testing.T) {
 	engines, err := hosts.InProcess(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	listeners, addresses := make([]net.Listener, 2), make([]string, 2)
 	for i := range listeners {
 		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {

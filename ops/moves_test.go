@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -105,9 +106,7 @@ func TestSpecsAreNotShared(t *testing.T) {
 		x.Shape()[0] = 2
 	}
 	for i, x := range made {
-		if got := x.Spec().String(); got != want {
-			t.Errorf("tensor %d: %s, want %s", i, got, want)
-		}
+		expect.Equal(t, x.Spec().String(), want, "tensor %d", i)
 	}
 }
 
@@ -160,9 +159,7 @@ func TestPermuteErrors(t *testing.T) {
 func (r room) rearrange(op string, b *bench, t *rapid.T, ta *ops.Tensor, a *plain) (*ops.Tensor, *plain) {
 	ok := func(x *ops.Tensor, err error) *ops.Tensor {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		return x
 	}
 	l := ta.Spec().Layout
@@ -327,9 +324,7 @@ func TestViews(t *testing.T) {
 	before := b.dev.Memory(allocator.DRAM).Allocated
 	b.must(b.Deallocate(a))
 	fails(t, failure(b.Reshape(b.ctx, a, []int{24})), ops.ErrReleased)
-	if now := b.dev.Memory(allocator.DRAM).Allocated; now != before {
-		t.Errorf("%d B are allocated, not %d", now, before)
-	}
+	expect.Equal(t, b.dev.Memory(allocator.DRAM).Allocated, before, "B that are allocated")
 	b.holds(v, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)
 	b.must(b.Deallocate(v))
 	if now := b.dev.Memory(allocator.DRAM).Allocated; now >= before {

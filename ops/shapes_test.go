@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -386,9 +387,7 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 			run("sum", sum, func() (*ops.Tensor, error) { return b.Add(b.ctx, x, y) }, x, y)
 			entries := b.ProgramCacheEntries()
 			run("sum of others", sum, func() (*ops.Tensor, error) { return b.Add(b.ctx, y, x) }, y, x)
-			if n := b.ProgramCacheEntries(); n != entries {
-				t.Errorf("%d programs, there were %d", n, entries)
-			}
+			expect.Equal(t, b.ProgramCacheEntries(), entries, "programs")
 			run("double", func(i int) float32 { return float32(2 * i) }, func() (*ops.Tensor, error) { return b.Add(b.ctx, x, x) }, x)
 			run("relu", func(i int) float32 { return float32(i) }, func() (*ops.Tensor, error) { return b.Relu(b.ctx, x) }, x)
 			// A trace keeps the addresses that it was recorded with.
@@ -418,9 +417,7 @@ func TestShardsThatDiffer(t *testing.T) {
 		capture := b.BeginCapture(graph.Config{})
 		sum := b.ok(b.Add(b.ctx, x, y))
 		for _, c := range circulars(b.report(capture).Graph) {
-			if c[0] != '0' {
-				t.Errorf("%s: a circular buffer in a tensor: %s", name, c)
-			}
+			expect.Equal(t, c[0], '0', "%s: a circular buffer in a tensor: %s", name, c)
 		}
 		h := b.toHost(sum)
 		for i, v := range ops.Values[int32](h) {
@@ -476,9 +473,7 @@ func TestConcatOfMany(t *testing.T) {
 					programs++
 				}
 			}
-			if programs != c.programs {
-				t.Errorf("%d programs, want %d", programs, c.programs)
-			}
+			expect.Equal(t, programs, c.programs, "programs")
 			is := func(x *ops.Tensor) {
 				t.Helper()
 				h := b.toHost(x)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
@@ -280,9 +279,7 @@ func TestPipelineModelMistakes(t *testing.T) {
 		if left != nil {
 			b.Must(left.Release())
 		}
-		if diff := cmp.Diff(before, b.Allocated()); diff != "" {
-			t.Errorf("%s: something is taken (-before +after):\n%s", tt.says, diff)
-		}
+		expect.NoDiff(t, b.Allocated(), before, "%s: something is taken", tt.says)
 		expect.Fails(t, p.Enqueue(b.Ctx, inputs(1)...), pipeline.ErrNotCompiled, "enqueue")
 		b.Must(p.Release(b.Ctx))
 	}

@@ -23,7 +23,7 @@ import (
 
 func open(t *testing.T, c kmd.Target) *kmd.Device {
 	t.Helper()
-	d := value(kmd.Open(t.Context(), c))(t)
+	d := expect.Value(kmd.Open(t.Context(), c))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -44,20 +44,20 @@ func TestHarvestedCards(t *testing.T) {
 			t.Errorf("%v: %+v, %v, want %+v", d.Arch(), got, err, tt.want)
 			continue
 		}
-		c := value(chip.New(d.Arch(), got))(t)
+		c := expect.Value(chip.New(d.Arch(), got))(t)
 		n := uint32(0)
 		for core := range c.Workers() {
 			n++
-			must(t, d.Write32(value(c.Virtual(core))(t), 0x1000, n))
+			must(t, d.Write32(expect.Value(c.Virtual(core))(t), 0x1000, n))
 		}
 		for core := range c.Workers() {
 			n--
-			v, err := d.Read32(value(c.Virtual(core))(t), 0x1000)
+			v, err := d.Read32(expect.Value(c.Virtual(core))(t), 0x1000)
 			if w := uint32(core.Y*gridWidth(c) + core.X + 1); err != nil || v != w {
 				t.Fatalf("%v holds %d, %v, want %d: two workers are one tile", core, v, err, w)
 			}
 		}
-		equal(t, n, 0, "workers that weren't read")
+		expect.Equal(t, n, 0, "workers that weren't read")
 	}
 }
 
@@ -76,13 +76,13 @@ func TestCardsStartAndEnd(t *testing.T) {
 	b := open(t, card)
 	first := card.Chip()
 	must(t, a.Write32(xy, 0x40, 7))
-	equal(t, value(b.Read32(xy, 0x40))(t), 7, "what a second opener sees")
+	expect.Equal(t, expect.Value(b.Read32(xy, 0x40))(t), 7, "what a second opener sees")
 	must(t, errors.Join(a.Close(), b.Close()))
 	c := open(t, card)
 	if card.Chip() == first {
 		t.Error("the chip outlived its last opener")
 	}
-	equal(t, value(c.Read32(xy, 0x40))(t), 0, "a word of a new chip")
+	expect.Equal(t, expect.Value(c.Read32(xy, 0x40))(t), 0, "a word of a new chip")
 }
 
 func TestCardsThatCannotBe(t *testing.T) {
@@ -137,12 +137,6 @@ var (
 	must  = expect.Must
 )
 
-func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
-
-func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
-	t.Helper()
-	expect.Equal(t, got, want, what, args...)
-}
 func second[V any](_ V, err error) error { return err }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu"
@@ -393,7 +394,7 @@ func runMistake(t *testing.T, card *sim.Card, m mistake) error {
 	defer dev.Close(ctx) // it has stopped
 	q := dev.Queue(0)
 	s := &site{grid: dev.Grid(), image: func(name string) *kernels.Image {
-		return value(kernels.Prebuilt(dev.Arch(), name))(t)
+		return expect.Value(kernels.Prebuilt(dev.Arch(), name))(t)
 	}}
 	for i, b := range []**reprise.Buffer{&s.a, &s.b, &s.c} {
 		if *b, err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * 64, PageSize: 64,

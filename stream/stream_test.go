@@ -199,9 +199,7 @@ func TestDeviceIsClosed(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		b.Must(dev.Close(b.Ctx))
 		for range 4 {
-			if err := <-ended; !errors.Is(err, reprise.ErrClosed) {
-				t.Errorf("error %v, want %v", err, reprise.ErrClosed)
-			}
+			expect.Fails(t, <-ended, reprise.ErrClosed, "error")
 		}
 		if _, ok, err := out.TryRead(nil); ok || !errors.Is(err, reprise.ErrClosed) {
 			t.Errorf("after Close: %v", err)

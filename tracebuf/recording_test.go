@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -94,9 +93,7 @@ func TestFollow(t *testing.T) {
 		must(t, err)
 		want, err := alone.Finish(8)
 		must(t, err)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the image differs (-alone +following):\n%s", diff)
-		}
+		expect.NoDiff(t, got, want, "the image differs")
 		if (got == first) != equal {
 			t.Errorf("the image is the leader's: %v, the commands are equal: %v", got == first, equal)
 		}
@@ -121,9 +118,7 @@ func TestPatchesWriteWhatChanged(t *testing.T) {
 			value, err := SameWords(im.Bytes, at)
 			must(t, err)
 			for _, part := range [][]int{at[:n/2+1], at[n/2:]} { // named twice, with a word in both
-				if _, err := ps.Add(name, Arg, value, i, part); err != nil {
-					t.Fatal(err)
-				}
+				expect.Value(ps.Add(name, Arg, value, i, part))(t)
 			}
 		}
 		ps.Place(im, align)

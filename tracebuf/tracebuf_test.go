@@ -194,9 +194,7 @@ func TestFindRelocs(t *testing.T) {
 		for _, f := range []*tracebuf.File{testFile(t, arch), spanFile(t, arch)} {
 			for i, im := range f.Images() {
 				program := func(step int) []int { return []int{im.Steps[step].Program} } // testFile's pages
-				if diff := cmp.Diff(im.Relocs, im.FindRelocs(program)); diff != "" {
-					t.Errorf("%v, part %d (-recorded +found):\n%s", arch, i, diff)
-				}
+				expect.NoDiff(t, im.FindRelocs(program), im.Relocs, "%v, part %d", arch, i)
 			}
 		}
 	}
@@ -306,9 +304,7 @@ func TestNewFile(t *testing.T) {
 		t.Error("the files differ")
 	}
 	g.Images()[1].L1End++
-	if g.Others[0].Image.L1End != f.Others[0].Image.L1End+1 {
-		t.Error("an image isn't the file's own")
-	}
+	expect.Equal(t, g.Others[0].Image.L1End, f.Others[0].Image.L1End+1, "an image isn't the file's own")
 }
 
 func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
@@ -459,29 +455,9 @@ func TestValidateRefusesSpans(t *testing.T) {
 			change(&s)
 		}
 	}
-	for _, c := range []struct {
-		name   string
-		change func(*file)
-		want   string
-	}{
-		{"one part", func(f *file) { f.Others = nil }, "or 0 in a trace of one queue"},
+	refuse(t, spanFile, "refused_spans.txt", []refusal{
 		{"edge of one part", func(f *file) { f.Others, f.Target.Word = nil, 0 }, "of which the trace has none"},
 		{"too many parts", func(f *file) { f.Others = slices.Repeat(f.Others, 9) }, "at most 8"},
-		{"same queue", func(f *file) { f.Others[0].Target.Queue = 1 }, "must be its own"},
-		{"same word", func(f *file) { f.Others[0].Target.Word = 0x20000 }, "must be its own"},
-		{"same dispatch core", func(f *file) { f.Others[0].Target.Dispatch = f.Target.Dispatch }, "must be its own"},
-		{"same workers", func(f *file) { f.Others[0].Target.Workers = f.Target.Workers }, "must be its own"},
-		{"word beyond L1", func(f *file) { f.Others[0].Target.Word = 1 << 30 }, "want a multiple of 16 in L1"},
-		{"word between words", func(f *file) { f.Others[0].Target.Word += 4 }, "want a multiple of 16 in L1"},
-		{"another word", func(f *file) { f.Others[0].Target.Word += 0x40 }, "isn't what its wait edge is made of"},
-		{"another core", func(f *file) { f.Target.Word += 0x40 }, "isn't what its record edge is made of"},
-		{"queue's number", func(f *file) { f.Others[0].Target.Queue = 256 }, "no number of a queue"},
-		{"buffers of the other part", func(f *file) { f.Others[0].Image.Buffers = f.Image.Buffers }, "belong to the first"},
-		{"edge of a program", func(f *file) { step(1)(f).Program = 0 }, "is a record edge"},
-		{"program without edge", func(f *file) { step(0)(f).Program = tracebuf.NoProgram }, "is a none edge"},
-		{"edge's queue", func(f *file) { step(5)(f).Edge.Queue = 3 }, "waits for recording 1 of queue 3"},
-		{"edge's number", func(f *file) { step(5)(f).Edge.Number = 2 }, "waits for recording 2 of queue 0"},
-		{"recording's number", func(f *file) { step(7)(f).Edge.Number = 3 }, "want number 2"},
 		{"edge's commands", func(f *file) { f.Image.Bytes[step(1)(f).Offset+64+cq.AtRelayed+cq.AtPackedAddr] ^= 0x10 }, "isn't what its record edge is made of"},
 		{"the other part's end", func(f *file) {
 			f.Others[0].Image.Steps[2].Edge = tracebuf.Edge{Kind: tracebuf.EdgeWait, Queue: 1, Number: 1}
@@ -500,40 +476,10 @@ func TestValidateRefusesSpans(t *testing.T) {
 			}
 			copy(o.Image.Bytes, cmds)
 		}, "a replay would hang"},
-		{"cores off the chip", shard(2, func(s *sharding) { s.Cores = []chip.Range{{End: chip.Core{X: 99}}} }), "(0,0)-(99,0)"},
-		{"no core", shard(2, func(s *sharding) { s.Cores = nil }), "there are no cores"},
-		{"no bank", shard(3, func(s *sharding) { s.Cores = []chip.Range{{End: chip.Core{Y: 1}}} }), "it has shards on the cores"},
 		{"cores again and again", shard(2, func(s *sharding) { s.Cores = slices.Repeat(s.Cores, 50) }), "is named twice"},
-		{"too few cores", shard(2, func(s *sharding) { s.Shard = []int{1, 1} }), "7 shards on 4 cores"},
-		{"narrow shards", shard(2, func(s *sharding) { s.Tensor = []int{1, 7} }), "are narrower than the tensor"},
-		{"layout", shard(2, func(s *sharding) { s.Layout = 6 }), "layout(6)"},
-		{"orientation", shard(2, func(s *sharding) { s.Orientation = 2 }), "orientation(2)"},
-		{"strategy", shard(2, func(s *sharding) { s.Strategy = 3 }), "strategy(3)"},
 		{"rank", shard(2, func(s *sharding) { s.Shard = s.Shard[:1] }), "shards of rank 1"},
 		{"many dimensions", shard(2, func(s *sharding) {
 			s.Tensor, s.Shard = append(slices.Repeat([]int{1}, 17), 7), slices.Repeat([]int{1}, 18)
 		}), "18 dimensions"},
-		{"shape", shard(2, func(s *sharding) { s.Tensor = []int{0, 7} }), "a tensor of [0 7] pages"},
-		{"endless shape", shard(2, func(s *sharding) { s.Tensor, s.Shard = []int{1 << 37, 1 << 37}, []int{1, 1} }), "at most 2^40 pages"},
-		{"endless shards", shard(2, func(s *sharding) { s.Shard = []int{1 << 37, 1 << 37} }), "in shards of"},
-		{"other pages", shard(2, func(s *sharding) { s.Tensor = []int{8, 1} }), "it has 7"},
-		{"shard beyond memory", shard(2, func(s *sharding) { s.Shard = []int{1 << 20, 1} }), "memory ends at"},
-		{"interleaved L1 small", func(f *file) { f.Image.Buffers[4].Sharding = nil }, "sharded buffers only"},
-		{"stride", func(f *file) { f.Image.Buffers[2].Stride = 99 }, "99 bytes apart"},
-		{"wide stride", func(f *file) { f.Image.Buffers[0].Stride = 1 << 33 }, "bytes apart"},
-		{"no address", func(f *file) { f.Image.Buffers[0].Addr = 0 }, "at 0x0"},
-		{"half a page", func(f *file) { f.Image.Buffers[0].PageSize = 1000 }, "pages of 1000"},
-		{"patch point of no buffer", func(f *file) { f.Image.Params[1].Buffer = 5 }, "buffer 5 of 5"},
-		{"patch point of another buffer", func(f *file) { f.Image.Params[1].Buffer = 0 }, `buffer "input" is at`},
-		{"patch point of other pages", func(f *file) { f.Image.Params[1].Pages = 22 }, "22 pages from page 3 on"},
-		{"patch point of no pages", func(f *file) { f.Image.Params[1].Pages = 0 }, "0 pages from page 3 on"},
-		{"argument with a buffer", func(f *file) { f.Image.Params[0].Buffer = 1 }, "stands for no buffer"},
-		{"results of what has none", func(f *file) { f.Image.Buffers[1].Output = false }, "isn't marked as an output"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := spanFile(t, chip.Blackhole)
-			c.change(f)
-			encodeRefuses(t, f, c.want)
-		})
-	}
+	})
 }

@@ -24,7 +24,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
@@ -42,6 +41,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/internal/elftest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/internal/writertest"
 	"github.com/reprise-tt/reprise/kernels"
@@ -106,56 +106,6 @@ func TestInspectErrors(t *testing.T) {
 		code, out, errs := runs(t.Context(), "inspect", tt[0])
 		if code != cli.ExitFailed || out != "" || !strings.Contains(errs, tt[1]) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("inspect %q: exit code %d, %q, %q, want one line that says %q", tt[0], code, out, errs, tt[1])
-		}
-	}
-}
-
-func TestTraceOverSeveralDevices(t *testing.T) {
-	decode := func(kind string) *tracebuf.File {
-		b, err := recordTrace(t.Context(), sim.Blackhole(), kind)
-		must(t, err)
-		f, err := tracebuf.Decode(bytes.NewReader(b))
-		must(t, err)
-		f.Name = "several"
-		return f
-	}
-	sharded, span := decode("sharded"), decode("span")
-	write := func(name string, files ...*tracebuf.File) string {
-		var b bytes.Buffer
-		must(t, tracebuf.EncodeAll(&b, files))
-		path := filepath.Join(t.TempDir(), name)
-		must(t, os.WriteFile(path, b.Bytes(), 0o666))
-		return path
-	}
-	three, moved := write("three", sharded, nil, span), write("moved", sharded, span, nil)
-	one, other := write("one", sharded), write("other", span, nil, sharded)
-	for _, c := range []struct {
-		args []string
-		code int
-		want []string
-	}{
-		{[]string{"dump", three}, cli.ExitOK, []string{"\ndevice 0, queue 0\n", "\ndevice 2, queue 0\n", "\ndevice 2, queue 1\n"}},
-		{[]string{"dump", three, "--json"}, cli.ExitOK, []string{`"device": 2`, `"queue": 1`}},
-		{[]string{"stat", three}, cli.ExitOK, []string{"device 2, queue 1, ", "file of trace several on device 0", "file of trace several on device 2"}},
-		{[]string{"stat", three, "--json"}, cli.ExitOK, []string{`"devices"`, `"device": 2`}},
-		{[]string{"diff", three, three}, cli.ExitOK, []string{"the traces are the same"}},
-		{[]string{"diff", three, moved}, cli.ExitFailed, []string{"part 1 of", "on device 2", "on device 1"}},
-		{[]string{"diff", three, one}, cli.ExitFailed, []string{"nothing in common"}},
-		{[]string{"diff", three, other}, cli.ExitFailed, []string{"nothing in common"}},
-		{[]string{"run", three}, cli.ExitOK, []string{"on 3 emulated devices", "  0:", "  2:"}},
-		{[]string{"run", three, "--device", "emu:p300"}, cli.ExitFailed, []string{"its number of devices is 3, this device's is 2"}},
-		{[]string{"run", three, "--step"}, cli.ExitFailed, []string{"over 3 devices, which are only replayed"}},
-		{[]string{"run", three, "--output", "3:x=y.npy"}, cli.ExitFailed, []string{"it names none of 3 devices"}},
-		{[]string{"verify", three}, cli.ExitFailed, []string{"over several devices: there are 3"}},
-	} {
-		code, out, errs := runs(t.Context(), append([]string{"trace"}, c.args...)...)
-		if code != c.code {
-			t.Errorf("trace %s: exit code %d, want %d: %s", c.args, code, c.code, errs)
-		}
-		for _, w := range c.want {
-			if !strings.Contains(out+errs, w) {
-				t.Errorf("trace %s doesn't say %q: %s", c.args, w, errs)
-			}
 		}
 	}
 }
@@ -322,9 +272,7 @@ func TestCommandsPage(t *testing.T) {
 		must(t, os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644))
 		return
 	}
-	if diff := cmp.Diff(want.String(), got); diff != "" {
-		t.Errorf("%s is stale: -update (-want +got):\n%s", path, diff)
-	}
+	expect.NoDiff(t, got, want.String(), "%s is stale: -update", path)
 }
 
 func TestInterruptedSuite(t *testing.T) {
@@ -431,9 +379,7 @@ func TestMonitorServes(t *testing.T) {
 		t.Errorf("%s says %q (%v)", url, body, err)
 	}
 	cancel()
-	if c := <-code; c != cli.ExitInterrupted {
-		t.Errorf("exit code %d, want %d", c, cli.ExitInterrupted)
-	}
+	expect.Equal(t, <-code, cli.ExitInterrupted, "exit code")
 	_ = w.Close()
 }
 
@@ -443,10 +389,8 @@ func TestMonitorFollows(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &stopAfter{text: "DEVICE", times: 3, stop: cancel}
-	if code := run(ctx, []string{"monitor", "--interval", "50ms", "--dir", dir},
-		cli.Streams{Out: out, Err: io.Discard}); code != cli.ExitInterrupted {
-		t.Errorf("exit code %d, want %d", code, cli.ExitInterrupted)
-	}
+	expect.Equal(t, run(ctx, []string{"monitor", "--interval", "50ms", "--dir", dir},
+		cli.Streams{Out: out, Err: io.Discard}), cli.ExitInterrupted, "exit code")
 	if n := strings.Count(out.String(), "75.0 %"); n < 3 {
 		t.Errorf("%d tables, want 3:\n%s", n, out.String())
 	}
@@ -715,6 +659,7 @@ func TestScripts(t *testing.T) {
 			"cut":     command(2, 2, "FILE BYTES", cmdCut),
 			"tamper":  command(4, 4, "FILE SECTION OFFSET BITS", cmdTamper),
 			"record":  command(3, 3, "KIND ARCH FILE", cmdRecord),
+			"devices": command(2, 99, "FILE TRACE|-...", cmdDevices),
 			"uselog":  command(3, 3, "DIR PCI-ADDRESS BYTES", cmdUseLog),
 			"waitfor": command(1, 1, "SOCKET", cmdWaitFor),
 			"metal":   command(1, 1, "DIR", cmdMetal),
@@ -924,12 +869,7 @@ func cmdTamper(ts *testscript.TestScript, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 func runs(ctx context.Context, args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
@@ -948,6 +888,20 @@ func cmdRecord(ts *testscript.TestScript, args []string) {
 	file, err := recordTrace(context.Background(), card, args[0])
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), file, 0o666))
+}
+
+// cmdDevices puts the traces of several devices into one file; - is a device without one.
+func cmdDevices(ts *testscript.TestScript, args []string) {
+	files := make([]*tracebuf.File, len(args)-1)
+	for i, name := range args[1:] {
+		if name != "-" {
+			f, err := tracebuf.Decode(strings.NewReader(ts.ReadFile(name)))
+			ts.Check(err)
+			f.Name, files[i] = "several", f
+		}
+	}
+	var b bytes.Buffer
+	ts.Check(errors.Join(tracebuf.EncodeAll(&b, files), os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666)))
 }
 
 type recorded struct {

@@ -33,6 +33,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/words/transformer/reference"
 	"github.com/reprise-tt/reprise/hwtest/vm/inside"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim/serve"
 	"golang.org/x/sys/unix"
 )
@@ -76,9 +77,7 @@ func TestSaveBehindLinks(t *testing.T) {
 			}
 			before := names(t, a)
 			must(t, text(t.Context(), filepath.Join(a, "out")))
-			if diff := cmp.Diff(before, names(t, a)); diff != "" {
-				t.Errorf("beside the links (-before +after):\n%s", diff)
-			}
+			expect.NoDiff(t, names(t, a), before, "beside the links")
 			at := filepath.Join(b, filepath.Base(links["out"]))
 			if name == "link to a link" {
 				at = filepath.Join(b, "there")
@@ -94,9 +93,7 @@ func TestSaveBehindLinks(t *testing.T) {
 	}
 	circle := filepath.Join(t.TempDir(), "circle")
 	must(t, os.Symlink("circle", circle))
-	if err := text(t.Context(), circle); !errors.Is(err, unix.ELOOP) {
-		t.Errorf("a circle of links: %v", err)
-	}
+	expect.Fails(t, text(t.Context(), circle), unix.ELOOP, "a circle of links")
 }
 
 // The command doesn't open and close the pipe before it writes.
@@ -118,9 +115,7 @@ func TestSaveToPipe(t *testing.T) {
 		if diff := cmp.Diff(before, names(t, dir)); diff != "" { // a reader of a pipe that is gone would wait for ever
 			t.Fatalf("%s (-before +after):\n%s", p, diff)
 		}
-		if got := <-read; got != "line" {
-			t.Errorf("%s: read %q", p, got)
-		}
+		expect.Equal(t, <-read, "line", "%s: read", p)
 	}
 }
 
@@ -131,9 +126,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- text(ctx, path) }()
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("nobody opens it: %v", err)
-	}
+	expect.Fails(t, <-ended, context.Canceled, "nobody opens it")
 
 	r, err := os.OpenFile(path, os.O_RDWR, 0) // opens pipes that are still waited for
 	must(t, err)
@@ -150,9 +143,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 	}()
 	<-begun
 	cancel()
-	if err := <-ended; !errors.Is(err, os.ErrClosed) {
-		t.Errorf("nobody reads it: %v", err)
-	}
+	expect.Fails(t, <-ended, os.ErrClosed, "nobody reads it")
 }
 
 // Run by root, --timeline /dev/null would otherwise replace the machine's /dev/null.
@@ -169,9 +160,7 @@ func TestSaveToDevice(t *testing.T) {
 	}
 	before := names(t, dir)
 	must(t, text(t.Context(), path))
-	if diff := cmp.Diff(before, names(t, dir)); diff != "" {
-		t.Errorf("(-before +after):\n%s", diff)
-	}
+	expect.NoDiff(t, names(t, dir), before, "names")
 }
 
 func TestSaveToSocket(t *testing.T) {
@@ -185,9 +174,7 @@ func TestSaveToSocket(t *testing.T) {
 	if err := text(t.Context(), path); !errors.As(err, &wrong) || !errors.Is(err, unix.ENXIO) {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(before, names(t, dir)); diff != "" {
-		t.Errorf("(-before +after):\n%s", diff)
-	}
+	expect.NoDiff(t, names(t, dir), before, "names")
 }
 
 func fewDigits(t *testing.T) string {
@@ -583,9 +570,7 @@ func TestListen(t *testing.T) {
 			_ = l.Close()
 		}
 	}
-	if _, err := os.Lstat(path); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(os.Lstat(path))(t)
 	if err := unix.Close(server); err != nil { // the file stays
 		t.Fatal(err)
 	}

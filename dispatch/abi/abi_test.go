@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/internal/expect"
@@ -110,9 +108,7 @@ func TestByFirmware(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	text, err := os.ReadFile("wheels.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	table, err := abi.ReadTable(text)
 	if err != nil || string(table.Append(nil)) != string(text) {
 		t.Errorf("the table isn't written as it was read: %v", err)
@@ -159,9 +155,7 @@ func TestBoot(t *testing.T) {
 	}
 	core := chip.Core{X: 3, Y: 4}
 	p100a, err := chip.New(chip.Blackhole, chip.Harvesting{Tensix: 0x3, DRAM: 0x80})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	info := metal.EncodeInfo(p100a, core, true)
 	if !slices.Equal(info[0xE4:0xEA], []byte{17, 12, 12, 10, 3, 4}) ||
 		abi.Of("0.66.0", chip.Blackhole).EncodeInfo(p100a, core, true)[0xF3] != 0x50 ||
@@ -224,9 +218,7 @@ func TestL1Map(t *testing.T) {
 		{w.Unreserved, b.Unreserved}, {w.BankTable, b.BankTable}, {w.BankTableSize, b.BankTableSize},
 	}
 	want := [][2]uint32{{0x10, 0x60}, {0x3800, 0x3840}, {0x7D80, 0x8740}, {0x19180, 0x19B40}, {0x6A00, 0x6C40}, {776, 776}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "got")
 }
 
 func TestWatchedTiles(t *testing.T) {
@@ -243,10 +235,7 @@ func TestWatchedTiles(t *testing.T) {
 		{chip.Wormhole, chip.Harvesting{}, 0x800000000, 1 << 31, 35, 16, []byte{0xFF, 0xFF, 0xFF, 0xFF}},
 		{chip.Wormhole, chip.Harvesting{Tensix: 1 << 3}, 0x800000000, 1 << 31, 35, 16, nil},
 	} {
-		ch, err := chip.New(c.arch, c.h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ch := expect.Value(chip.New(c.arch, c.h))(t)
 		b := abi.Of("0.67.0", c.arch).EncodeInfo(ch, chip.Core{}, true)
 		count := func(b []byte) (n int, kinds [6]int) {
 			for ; len(b) >= 3; b = b[3:] {

@@ -3,10 +3,11 @@ package cq
 import (
 	"errors"
 	"fmt"
-	"github.com/reprise-tt/reprise/internal/expect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func build(t testing.TB, l Layout, f func(b *Builder)) []byte {
@@ -406,9 +407,7 @@ func TestFirmwareLimits(t *testing.T) {
 		},
 	} {
 		for i, c := range rows {
-			if err := validate(l, m, c.c); !errors.Is(err, c.want) {
-				t.Errorf("%d: %v %T %+v: got %v, want %v", i, l, c.c, short(c.c), err, c.want)
-			}
+			expect.Fails(t, validate(l, m, c.c), c.want, "%d: %v %T %+v", i, l, c.c, short(c.c))
 		}
 	}
 }
@@ -417,9 +416,7 @@ func TestRelayFitsTheRing(t *testing.T) {
 	m := DefaultLimits(0)
 	m.DispatchRing = 128 << 10
 	must(t, validate(Wormhole, m, WriteLinear{Length: 64<<10 - 32}))
-	if err := validate(Wormhole, m, WriteLinear{Length: 64<<10 - 31}); !errors.Is(err, ErrLimit) {
-		t.Errorf("got %v", err)
-	}
+	expect.Fails(t, validate(Wormhole, m, WriteLinear{Length: 64<<10 - 31}), ErrLimit, "error")
 }
 
 func TestBuilderWantsWholeSlots(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/reprise-tt/reprise/internal/expect"
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 const testPage = 4096
@@ -207,9 +208,7 @@ func TestRevisionReadsPacked(t *testing.T) {
 			equal(t, at, len(b), "%v: where the readings end", l)
 			return lines
 		}
-		if diff := cmp.Diff(read(stream), read(packed)); diff != "" {
-			t.Errorf("%v (-before +packed):\n%s", l, diff)
-		}
+		expect.NoDiff(t, read(packed), read(stream), "%v", l)
 		for _, v := range Revisions() {
 			if _, err := v.Read(l, packed); v.Name != Pinned && err == nil {
 				t.Errorf("%v: revision %s reads a packed stream", l, v.Name)
@@ -520,9 +519,7 @@ func TestNoAllocations(t *testing.T) {
 		Put32(b.Bytes(), p.Slot(0), 1)
 		b.SendGoSignal(Subordinate, SendGoSignal{WaitCount: 8})
 		b.ExecBuf(goldenExec)
-		if _, err := b.Finish(); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(b.Finish())(t)
 	}), 0, "a local builder: allocations")
 }
 

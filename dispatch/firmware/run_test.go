@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
@@ -83,12 +84,8 @@ func TestHostMode(t *testing.T) {
 				}
 			}
 		}
-		if n := m.word(xy, m.l1.LaunchReadPtr); n != 0 {
-			t.Errorf("launch read pointer %d, want 0", n)
-		}
-		if n := m.completions(master, 0); n != 0 {
-			t.Errorf("%d completions, want none", n)
-		}
+		expect.Equal(t, m.word(xy, m.l1.LaunchReadPtr), 0, "launch read pointer")
+		expect.Equal(t, m.completions(master, 0), 0, "completions")
 	})
 }
 
@@ -123,17 +120,13 @@ func TestDeviceMode(t *testing.T) {
 			m.wait(0, xy)
 			m.until("counted", master, func() bool { return m.completions(master, stream) == uint32(i+1) })
 			for proc := range p.kernels {
-				if got := m.word(xy, m.scratch()+16*uint32(proc)); got != uint32(proc)<<16+uint32(i) {
-					t.Errorf("launch %d: %v left %#x", i, proc, got)
-				}
+				expect.Equal(t, m.word(xy, m.scratch()+16*uint32(proc)), uint32(proc)<<16+uint32(i), "launch %d: %v left", i, proc)
 			}
 			entry := m.read(xy, m.l1.Launch+slot*m.l1.LaunchSize, int(m.l1.LaunchSize))
 			if e := binary.LittleEndian.Uint32(entry[76:]); e != 0 || entry[95] != 0 {
 				t.Errorf("launch %d: enables %#x, preload %#x left", i, e, entry[95])
 			}
-			if n := m.word(xy, m.l1.LaunchReadPtr); n != uint32(i+1)%m.l1.LaunchEntries {
-				t.Errorf("launch %d: read pointer %d", i, n)
-			}
+			expect.Equal(t, m.word(xy, m.l1.LaunchReadPtr), uint32(i+1)%m.l1.LaunchEntries, "launch %d: read pointer", i)
 		}
 	})
 }
@@ -176,21 +169,15 @@ func TestResetSignals(t *testing.T) {
 			m.wait(index, xy)
 			counted++
 			m.until("counted", master, func() bool { return m.completions(master, stream) == counted })
-			if n := pointer(); n != 0 {
-				t.Errorf("signal %#x: read pointer %d", signal, n)
-			}
+			expect.Equal(t, pointer(), 0, "signal %#x: read pointer", signal)
 		}
 		advance()
 		m.signal(xy, index, signalResetHost, stream, master)
 		m.until("pointer reset", xy, func() bool { return pointer() == 0 })
-		if s := m.read(xy, m.l1.Go+4*index+3, 1)[0]; s != signalResetHost {
-			t.Errorf("the host's reset signal became %#x", s)
-		}
+		expect.Equal(t, m.read(xy, m.l1.Go+4*index+3, 1)[0], signalResetHost, "the host's reset signal became")
 		m.signal(xy, index, 0, stream, master)
 		advance()
-		if n := m.completions(master, stream); n != counted {
-			t.Errorf("%d completions, want %d: the host's reset must not count", n, counted)
-		}
+		expect.Equal(t, m.completions(master, stream), counted, "completions: the host's reset must not count")
 	})
 }
 
@@ -268,29 +255,20 @@ func (m *machine) page(base, pageSize, page uint32) (chip.XY, uint64) {
 func (m *machine) writePage(base, pageSize, page uint32, p []byte) {
 	m.t.Helper()
 	xy, addr := m.page(base, pageSize, page)
-	if err := m.d.Write(xy, addr, p); err != nil {
-		m.t.Fatal(err)
-	}
+	expect.Must(m.t, m.d.Write(xy, addr, p))
 }
 
 func (m *machine) readPage(base, pageSize, page uint32) []byte {
 	m.t.Helper()
 	xy, addr := m.page(base, pageSize, page)
 	p := make([]byte, pageSize)
-	if err := m.d.Read(xy, addr, p); err != nil {
-		m.t.Fatal(err)
-	}
+	expect.Must(m.t, m.d.Read(xy, addr, p))
 	return p
 }
 
 var _ kmd.Target = (*target)(nil)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 // After a kernel's end was reported, its results may be read, and the next program takes over its
 // NoC's counters. The emulator refuses a tile that reports the end sooner.
@@ -441,10 +419,7 @@ func words(v ...uint32) []byte {
 
 func (m *machine) boot() {
 	m.t.Helper()
-	images, err := firmware.Base(m.d.Arch())
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	images := expect.Value(firmware.Base(m.d.Arch()))(m.t)
 	l1 := m.l1
 	banks := m.bankTable()
 	i := 0
@@ -570,13 +545,8 @@ func (m *machine) launch(xy chip.XY, p program) {
 	for proc, k := range p.kernels {
 		le.PutUint16(msg[22+4*proc:], put(words(k.args...)))
 		le.PutUint16(msg[24+4*proc:], put(words(k.common...)))
-		im, err := kernels.Prebuilt(m.d.Arch(), k.name)
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		if err := im.Fits(m.d.Arch(), proc); err != nil {
-			m.t.Fatal(err)
-		}
+		im := expect.Value(kernels.Prebuilt(m.d.Arch(), k.name))(m.t)
+		expect.Must(m.t, im.Fits(m.d.Arch(), proc))
 		le.PutUint32(msg[44+4*proc:], uint32(put(im.Text)))
 		enables |= 1 << proc
 	}

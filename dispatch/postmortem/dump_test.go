@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -76,9 +74,7 @@ func TestDumpRoundTrip(t *testing.T) {
 	want := sampleDump(t)
 	got, err := ReadDump(bytes.NewReader(encode(t, want)))
 	must(t, err)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "got")
 }
 
 func TestDumpPrint(t *testing.T) {
@@ -277,8 +273,6 @@ func TestBusyCores(t *testing.T) {
 		},
 		{[]CoreState{{Unreadable: "the chip has stopped"}, {Go: 0}}, "0 of 2 cores busy, 1 unreadable"},
 	} {
-		if got := busyCores(c.cores); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
+		expect.Equal(t, busyCores(c.cores), c.want, "got")
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"pgregory.net/rapid"
 )
 
@@ -95,9 +95,7 @@ func TestCountedArgs(t *testing.T) {
 		if lay.argBytes[chip.BRISC] != c.bytes || lay.common[chip.NCRISC] != c.common {
 			t.Errorf("%d: %+v", c.fw, lay)
 		}
-		if at := lay.Offset(lay.args[chip.NCRISC], lay.argBytes[chip.NCRISC]); at != c.none {
-			t.Errorf("%d: no arguments at %#x", c.fw, at)
-		}
+		expect.Equal(t, lay.Offset(lay.args[chip.NCRISC], lay.argBytes[chip.NCRISC]), c.none, "%d: no arguments at", c.fw)
 		if at := lay.Offset(lay.common[chip.NCRISC], lay.commonSize[chip.NCRISC]); uint32(at) != c.common {
 			t.Errorf("%d: common arguments at %#x", c.fw, at)
 		}
@@ -149,9 +147,7 @@ func TestArgumentsOfSeveralProcessors(t *testing.T) {
 				}
 			}
 		}
-		if len(writes) != c.writes {
-			t.Errorf("%s: %d writes for a core, want %d", c.name, len(writes), c.writes)
-		}
+		expect.Equal(t, len(writes), c.writes, "%s: writes for a core", c.name)
 		for i, proc := range c.procs {
 			for core := range c.cores[i].Cores() {
 				for n := range c.words[i] {
@@ -189,9 +185,7 @@ func TestVariantsOfARun(t *testing.T) {
 			t.Errorf("%s: variant %b of %d B, want %b of %d B", what, v, len(p), want, im.runBytes(want))
 		}
 		if v.Inline() {
-			if got := cq.Get32(p, im.MainOffset(v)+at[0]); got != arg {
-				t.Errorf("%s: the argument is %#x, want %#x", what, got, arg)
-			}
+			expect.Equal(t, cq.Get32(p, im.MainOffset(v)+at[0]), arg, "%s: the argument", what)
 		}
 		subs := 0
 		for e, err := range cq.All(d.layout(), p) {
@@ -280,21 +274,14 @@ func TestKernelsAmongTheCommands(t *testing.T) {
 		if !c.inline {
 			want = nil
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: kernels among the commands (-want +got):\n%s", c.name, diff)
-		}
+		expect.NoDiff(t, got, want, "%s: kernels among the commands", c.name)
 		if n := len(im.text.relays); n != relays || c.inline != (n == 0) {
 			t.Errorf("%s: %d relays, %d of them to be placed", c.name, relays, n)
 		}
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 func isPast(c, other cq.Count) bool { return int32(other-c)<<15 < 0 }
 

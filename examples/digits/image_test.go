@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func line(field int, text string) string {
@@ -26,9 +27,7 @@ func line(field int, text string) string {
 func compress(t testing.TB, plain []byte) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write(plain); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(w.Write(plain))(t)
 	devtest.Must(t, w.Close())
 	return b.Bytes()
 }
@@ -49,9 +48,7 @@ func TestParseImagesReadsLineEndings(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff([]Image{one}, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		expect.NoDiff(t, got, []Image{one}, "%s", name)
 	}
 }
 
@@ -66,39 +63,43 @@ func TestParseImagesNamesWhatIsWrong(t *testing.T) {
 
 	for _, tc := range []struct {
 		name         string
-		in           io.Reader
+		in           string
 		line, column int
 		reason       error
 		text         string // part of the message
 	}{
-		{"empty file", strings.NewReader(""), 1, 0, ErrEmpty, "no images"},
-		{"empty gzip", bytes.NewReader(compress(t, nil)), 1, 0, ErrEmpty, ""},
-		{"empty line", strings.NewReader(good + "\n"), 2, 0, nil, "wrong number of fields: found 1, want 65"},
-		{"one field short", strings.NewReader(good[2:]), 1, 0, nil, "wrong number of fields: found 64, want 65"},
-		{"one field more", strings.NewReader("0," + good), 1, 0, nil, "wrong number of fields: found 66, want 65"},
-		{"pixel above 16", strings.NewReader(good + line(63, "17")), 2, 64, nil, "line 2, column 64: pixel outside 0 to 16"},
-		{"label above 9", strings.NewReader(good + good + line(64, "10")), 3, 65, nil, "label outside 0 to 9: found 10"},
-		{"negative", strings.NewReader(line(0, "-1")), 1, 1, nil, `not a small decimal integer: found "-1"`},
-		{"plus sign", strings.NewReader(line(0, "+1")), 1, 1, nil, "not a small decimal integer"},
-		{"fraction", strings.NewReader(line(9, "1.0")), 1, 10, nil, "not a small decimal integer"},
-		{"empty field", strings.NewReader(line(5, "")), 1, 6, nil, `not a small decimal integer: found ""`},
-		{"space", strings.NewReader(line(5, " 1")), 1, 6, nil, "not a small decimal integer"},
-		{"too many digits", strings.NewReader(line(5, "0001")), 1, 6, nil, "not a small decimal integer"},
-		{"stray carriage return", strings.NewReader(line(64, "7\r\r")), 1, 65, nil, `not a small decimal integer: found "7\r"`},
-		{"long field", strings.NewReader(line(5, strings.Repeat("9", 40))), 1, 6, nil, `not a small decimal integer: found "9999`},
-		{"long line", strings.NewReader(line(5, strings.Repeat("9", 1000))), 1, 0, nil, "line too long"},
-		{"endless line", strings.NewReader(good + strings.Repeat("9", 1<<20)), 2, 0, nil, "line too long"},
-		{"gzip cut in its header", bytes.NewReader(packed[:5]), 1, 0, ErrTruncated, "ends early"},
-		{"gzip cut in its data", bytes.NewReader(packed[:len(packed)-10]), 3, 0, ErrTruncated, "ends early"},
-		{"gzip cut in its trailer", bytes.NewReader(packed[:len(packed)-1]), 3, 0, ErrTruncated, ""},
-		{"gzip checksum", bytes.NewReader(damaged), 3, 0, ErrCompressed, "damaged"},
-		{"gzip coding", bytes.NewReader(undecodable), 1, 0, ErrCompressed, "damaged"},
-		{"gzip method", strings.NewReader("\x1f\x8b\x00\x00\x00\x00\x00\x00\x00\x00"), 1, 0, ErrCompressed, ""},
-		{"reader fails", iotest.ErrReader(disk), 1, 0, disk, "disk on fire"},
-		{"reader fails later", io.MultiReader(strings.NewReader(good), iotest.ErrReader(disk)), 2, 0, disk, "line 2"},
+		{"empty file", "", 1, 0, ErrEmpty, "no images"},
+		{"empty gzip", string(compress(t, nil)), 1, 0, ErrEmpty, ""},
+		{"empty line", good + "\n", 2, 0, nil, "wrong number of fields: found 1, want 65"},
+		{"one field short", good[2:], 1, 0, nil, "wrong number of fields: found 64, want 65"},
+		{"one field more", "0," + good, 1, 0, nil, "wrong number of fields: found 66, want 65"},
+		{"pixel above 16", good + line(63, "17"), 2, 64, nil, "line 2, column 64: pixel outside 0 to 16"},
+		{"label above 9", good + good + line(64, "10"), 3, 65, nil, "label outside 0 to 9: found 10"},
+		{"negative", line(0, "-1"), 1, 1, nil, `not a small decimal integer: found "-1"`},
+		{"plus sign", line(0, "+1"), 1, 1, nil, "not a small decimal integer"},
+		{"fraction", line(9, "1.0"), 1, 10, nil, "not a small decimal integer"},
+		{"empty field", line(5, ""), 1, 6, nil, `not a small decimal integer: found ""`},
+		{"space", line(5, " 1"), 1, 6, nil, "not a small decimal integer"},
+		{"too many digits", line(5, "0001"), 1, 6, nil, "not a small decimal integer"},
+		{"stray carriage return", line(64, "7\r\r"), 1, 65, nil, `not a small decimal integer: found "7\r"`},
+		{"long field", line(5, strings.Repeat("9", 40)), 1, 6, nil, `not a small decimal integer: found "9999`},
+		{"long line", line(5, strings.Repeat("9", 1000)), 1, 0, nil, "line too long"},
+		{"endless line", good + strings.Repeat("9", 1<<20), 2, 0, nil, "line too long"},
+		{"gzip cut in its header", string(packed[:5]), 1, 0, ErrTruncated, "ends early"},
+		{"gzip cut in its data", string(packed[:len(packed)-10]), 3, 0, ErrTruncated, "ends early"},
+		{"gzip cut in its trailer", string(packed[:len(packed)-1]), 3, 0, ErrTruncated, ""},
+		{"gzip checksum", string(damaged), 3, 0, ErrCompressed, "damaged"},
+		{"gzip coding", string(undecodable), 1, 0, ErrCompressed, "damaged"},
+		{"gzip method", "\x1f\x8b\x00\x00\x00\x00\x00\x00\x00\x00", 1, 0, ErrCompressed, ""},
+		{"reader fails", "", 1, 0, disk, "disk on fire"},
+		{"reader fails later", good, 2, 0, disk, "line 2"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			images, err := ParseImages(tc.in)
+			var in io.Reader = strings.NewReader(tc.in)
+			if tc.reason == disk {
+				in = io.MultiReader(in, iotest.ErrReader(disk))
+			}
+			images, err := ParseImages(in)
 			var pe *ParseError
 			if !errors.As(err, &pe) {
 				t.Fatalf("got %d images and error %v, want a *ParseError", len(images), err)
@@ -162,9 +163,7 @@ func TestRenderDrawsADigit(t *testing.T) {
 		"      ████▒▒    \n" +
 		"      ████▒▒    \n" +
 		"      ▓▓██▓▓    \n"
-	if diff := cmp.Diff(one, Render(images[1])); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, Render(images[1]), one, "Render(images[1])")
 }
 
 func TestSplitHoldsOutAQuarterOfEachLabel(t *testing.T) {

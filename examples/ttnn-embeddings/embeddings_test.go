@@ -14,29 +14,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 func TestPieces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vocab.txt")
-	if err := os.WriteFile(path, []byte("[CLS]\n[SEP]\n[UNK]\nrun\n##ning\n##s\n.\nr\nét\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	v, err := readVocabulary(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, os.WriteFile(path, []byte("[CLS]\n[SEP]\n[UNK]\nrun\n##ning\n##s\n.\nr\nét\n"), 0o644))
+	v := expect.Value(readVocabulary(path))(t)
 	for sentence, want := range map[string][]uint32{
 		"": {0, 1}, "Running runs.": {0, 3, 4, 3, 5, 6, 1}, "r run x": {0, 7, 3, 2, 1}, "runx ét": {0, 2, 8, 1},
 		"run run run run run run run run": {0, 3, 3, 3, 3, 3, 3, 1},
 	} {
-		if diff := cmp.Diff(want, v.pieces(sentence, 8)); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", sentence, diff)
-		}
+		expect.NoDiff(t, v.pieces(sentence, 8), want, "%q", sentence)
 	}
 }
 
@@ -67,14 +59,9 @@ func TestServer(t *testing.T) {
 	firmware, _, _ = strings.Cut(firmware, "\n")
 
 	dev, err := reprise.Open(t.Context(), sim.Wormhole(), reprise.WithFirmware(firmware))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	t.Cleanup(func() { _ = dev.Close(context.WithoutCancel(t.Context())) })
-	e, err := newEmbedder(t.Context(), dev, trace, model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := expect.Value(newEmbedder(t.Context(), dev, trace, model))(t)
 	var corpus []sentence
 	for line := range strings.Lines(string(said)) {
 		_, rest, ok := strings.Cut(line, " ms, ")
@@ -84,9 +71,7 @@ func TestServer(t *testing.T) {
 		digest, _, _ := strings.Cut(rest, ",")
 		text := strings.TrimSpace(rest[strings.LastIndex(rest, "], ")+3:])
 		states, _, err := e.states(t.Context(), text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		h := sha256.New()
 		for _, v := range ops.Values[float32](states) {
 			_, _ = h.Write(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)))
@@ -94,10 +79,7 @@ func TestServer(t *testing.T) {
 		if got := hex.EncodeToString(h.Sum(nil)); !strings.HasPrefix(got, digest) {
 			t.Errorf("%s: the states' digest is %s, TT-NN's %s", text, got, digest)
 		}
-		v, err := e.embed(t.Context(), text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := expect.Value(e.embed(t.Context(), text))(t)
 		corpus = append(corpus, sentence{Text: text, vector: v})
 	}
 	if len(corpus) != 3 {

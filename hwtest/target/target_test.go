@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -105,16 +106,10 @@ func TestLinkedNodes(t *testing.T) {
 			for _, c := range l {
 				got = append(got, c.String())
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
-			}
+			expect.NoDiff(t, got, want, "%s", name)
 		}
-		if s := d.Open().String(); s != want[0] {
-			t.Errorf("%s opens %s", name, s)
-		}
-		if d.Several() != (len(want) > 1) {
-			t.Errorf("%s is several nodes: %t", name, d.Several())
-		}
+		expect.Equal(t, d.Open().String(), want[0], "%s opens", name)
+		expect.Equal(t, d.Several(), len(want) > 1, "%s is several nodes", name)
 		if err := errors.Join(l.Close(), end()); err != nil {
 			t.Error(err)
 		}

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/hwtest/vm/inside"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func TestLoaderList(t *testing.T) {
@@ -49,9 +48,7 @@ func TestCollect(t *testing.T) {
 			w := tar.NewWriter(&b)
 			for _, e := range c.entries {
 				devtest.Must(t, w.WriteHeader(&tar.Header{Name: e, Mode: 0o644, Size: 1}))
-				if _, err := w.Write([]byte("3")); err != nil {
-					t.Fatal(err)
-				}
+				expect.Value(w.Write([]byte("3")))(t)
 			}
 			results := filepath.Join(dir, "results")
 			devtest.Must(t, errors.Join(w.Flush(), os.WriteFile(results, b.Bytes(), 0o644)))
@@ -79,9 +76,7 @@ func TestCollectIsWhole(t *testing.T) {
 	for _, name := range []string{"whole", "log"} {
 		text := strings.Repeat(name, 1000)
 		devtest.Must(t, w.WriteHeader(&tar.Header{Name: inside.ResultShare + name, Mode: 0o755, Size: int64(len(text))}))
-		if _, err := w.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(w.Write([]byte(text)))(t)
 	}
 	results := filepath.Join(t.TempDir(), "results")
 	devtest.Must(t, os.WriteFile(results, b.Bytes()[:b.Len()-1000], 0o644))
@@ -97,9 +92,7 @@ func TestCollectIsWhole(t *testing.T) {
 		devtest.Must(t, err)
 		got[f.Name()] = string(text)
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("the share (-want +got):\n%s", d)
-	}
+	expect.NoDiff(t, got, want, "the share")
 	if info, err := os.Stat(filepath.Join(share, "whole")); err == nil && info.Mode().Perm()&0o100 == 0 {
 		t.Errorf("a returned program has mode %v", info.Mode())
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 const module = "github.com/reprise-tt/reprise"
@@ -91,9 +92,7 @@ func list(t *testing.T) []pkg {
 	var ps []pkg
 	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
 		var p pkg
-		if err := d.Decode(&p); err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, d.Decode(&p))
 		ps = append(ps, p)
 	}
 	return ps
@@ -363,9 +362,7 @@ func TestPromises(t *testing.T) {
 	}
 	got, err := os.ReadFile(file)
 	devtest.Must(t, err)
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("%s isn't what %s says, `go test ./internal/archcheck -update` writes it (-want +got):\n%s", file, promisesFile, diff)
-	}
+	expect.NoDiff(t, string(got), want, "%s isn't what %s says, `go test ./internal/archcheck -update` writes it", file, promisesFile)
 }
 
 var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz)[A-Za-z0-9_]*)\(`)
@@ -474,10 +471,7 @@ func readLimits(t *testing.T) map[string]int {
 		if !ok {
 			continue
 		}
-		n, err := strconv.Atoi(strings.ReplaceAll(number, ",", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := expect.Value(strconv.Atoi(strings.ReplaceAll(number, ",", "")))(t)
 		out[name] = n
 	}
 	return out
@@ -502,10 +496,7 @@ func TestSize(t *testing.T) {
 		if !page && !strings.HasSuffix(path, ".go") {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join("../..", path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := expect.Value(os.ReadFile(filepath.Join("../..", path)))(t)
 		if page {
 			is["lines of docs/rationale.md and docs/performance.md"] += strings.Count(string(text), "\n")
 			continue
@@ -538,10 +529,7 @@ func TestSize(t *testing.T) {
 // uncommented counts the exported functions and types of a package that have no comment, but for
 // methods whose names say all.
 func uncommented(t *testing.T, text string) (n int) {
-	f, err := parser.ParseFile(token.NewFileSet(), "", text, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := expect.Value(parser.ParseFile(token.NewFileSet(), "", text, parser.ParseComments))(t)
 	if f.Name.Name == "main" {
 		return 0
 	}
@@ -579,10 +567,7 @@ func longLines(t *testing.T, text string, limit int) (lines []int) {
 		return nil
 	}
 	files := token.NewFileSet()
-	f, err := parser.ParseFile(files, "", text, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := expect.Value(parser.ParseFile(files, "", text, 0))(t)
 	excused := map[int]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if n == nil {
@@ -664,10 +649,7 @@ func circles(t *testing.T) map[string]int {
 	found := map[string]int{}
 	for line := range strings.Lines(goList(t, nil, "-f", "{{.ImportPath}}\t{{.Dir}}\t{{join .GoFiles \"\\t\"}}", module+"/...")) {
 		fields := strings.Split(strings.TrimSpace(line), "\t")
-		n, err := circle(fset, imported, fields[0], fields[1], fields[2:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := expect.Value(circle(fset, imported, fields[0], fields[1], fields[2:]))(t)
 		found[strings.TrimPrefix(strings.TrimPrefix(fields[0], module), "/")] = n
 	}
 	return found
@@ -754,10 +736,7 @@ func largest(edges map[string]map[string]bool) (most int) {
 func TestSubtestsEndThemselves(t *testing.T) {
 	for _, path := range testFiles(t) {
 		fset := token.NewFileSet()
-		f, err := parser.ParseFile(fset, path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := expect.Value(parser.ParseFile(fset, path, nil, 0))(t)
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && slices.Contains(parameters(fn.Type), "t") {
 				for _, at := range outerEnds(fn.Body, false) {
@@ -827,9 +806,7 @@ func testFiles(t *testing.T) (paths []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	return paths
 }
 
@@ -840,15 +817,9 @@ func TestServer(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)
 	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := expect.Value(filepath.Abs("../.."))(t)
 	read := func(name string) string {
-		p, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := expect.Value(os.ReadFile(filepath.Join(root, name)))(t)
 		return string(p)
 	}
 	_, program, _ := strings.Cut(read("docs/serving.md"), "```go\n")
@@ -860,9 +831,7 @@ func TestServer(t *testing.T) {
 	for name, text := range map[string]string{"main.go": program, "main_test.go": read("internal/archcheck/testdata/server_test.go.txt"),
 		"go.sum": read("go.sum"), "go.mod": fmt.Sprintf("module example.com/serve\n\ngo 1.26\n\nrequire %s v0.0.0\n\nreplace %[1]s => %q\n",
 			"github.com/reprise-tt/reprise", root)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	c := exec.Command("go", "test", "-count=1", ".")
 	c.Dir, c.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")

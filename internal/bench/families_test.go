@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -27,6 +25,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/live"
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -118,9 +117,7 @@ func TestWakeReport(t *testing.T) {
 			want += len(paces) // the processor's time
 		}
 	}
-	if len(r.Figures) != want {
-		t.Errorf("%d figures for %d paces and %d arrivals", len(r.Figures), len(paces), len(arrivals))
-	}
+	expect.Equal(t, len(r.Figures), want, "figures for %d paces and %d arrivals", len(paces), len(arrivals))
 	for _, f := range r.Figures {
 		if f.Samples == 0 || !slices.ContainsFunc(f.Params, func(p report.Param) bool { return p.Key == "pace" }) {
 			t.Errorf("%s: %d samples", f.ID(), f.Samples)
@@ -584,9 +581,7 @@ func unchanged(t *testing.T, name, got string) {
 		must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want := value(os.ReadFile(file))(t)
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("%s (-want +got); if it is meant to be so: go test ./bench -run %s -update-counts\n%s", file, t.Name(), diff)
-	}
+	expect.NoDiff(t, strings.Split(got, "\n"), strings.Split(string(want), "\n"), "%s; if it is meant to be so: go test ./bench -run %s -update-counts", file, t.Name())
 }
 
 var timed = []shape{

@@ -12,6 +12,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/debug/stack"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
@@ -31,10 +32,7 @@ func (memoryOf) Registers(chip.XY, chip.Processor) [32]uint32 { return [32]uint3
 
 func newCollector(t *testing.T) (*Collector, func(check string, pc, other uint32)) {
 	t.Helper()
-	c, err := chip.New(chip.Wormhole, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(chip.New(chip.Wormhole, chip.Harvesting{}))(t)
 	g := &Collector{
 		File: filepath.Join(t.TempDir(), "found.json"),
 		Code: func(_ chip.Processor, pc uint32, _ stack.Memory) stack.Space {
@@ -66,12 +64,8 @@ func TestEqualFindingsAreOne(t *testing.T) {
 	for _, f := range g.Findings() {
 		counts = append(counts, f.Count)
 	}
-	if diff := cmp.Diff([]int{3, 1, 1, 1}, counts); diff != "" {
-		t.Errorf("counts (-want +got):\n%s", diff)
-	}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoDiff(t, counts, []int{3, 1, 1, 1}, "counts")
+	expect.Must(t, g.Close())
 	list, err := Read(g.File)
 	if diff := cmp.Diff(g.Findings(), list); diff != "" || err != nil {
 		t.Errorf("the file: %v (-want +got):\n%s", err, diff)
@@ -83,9 +77,7 @@ func TestReports(t *testing.T) {
 	add("races", 0x1100, 0x2200)
 	add("races", 0x1100, 0x2200)
 	var b bytes.Buffer
-	if err := Print(&b, g.Findings()); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, Print(&b, g.Findings()))
 	want := `finding 1 of 1, races, 2 times: load of 4 bytes
   NCRISC of core (0,0), address 0x40
     #0 reader+0x100, pc 0x1100 in reader
@@ -93,13 +85,9 @@ func TestReports(t *testing.T) {
     #0 reader+0x200, pc 0x2200 in reader
   called by x.py:3 in f: ttnn.add(x, y)
 `
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, b.String(), want, "b.String()")
 	b.Reset()
-	if err := SARIF(&b, g.Findings()); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, SARIF(&b, g.Findings()))
 	var log struct {
 		Version string
 		Runs    []struct {
@@ -114,9 +102,7 @@ func TestReports(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(b.Bytes(), &log); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, json.Unmarshal(b.Bytes(), &log))
 	if r := log.Runs[0].Results; log.Version != "2.1.0" || len(r) != 1 || r[0].RuleID != "races" || r[0].OccurrenceCount != 2 ||
 		len(r[0].Stacks) != 3 || len(r[0].RelatedLocations) != 1 {
 		t.Errorf("SARIF: %s", b.Bytes())
@@ -137,9 +123,7 @@ func TestReadDamaged(t *testing.T) {
 	if list, err := Read(path); list != nil || err != nil {
 		t.Errorf("no file: %v, %v", list, err)
 	}
-	if err := os.WriteFile(path, []byte(`[{"check":`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, os.WriteFile(path, []byte(`[{"check":`), 0o600))
 	if _, err := Read(path); err == nil {
 		t.Error("half a file is read")
 	}
@@ -151,9 +135,7 @@ func TestKnown(t *testing.T) {
 races; reader; w*r; 4 bytes; it is harmless
 races; reader; -; 4 bytes; it is harmless, too
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	of := func(check, text string, other *Access) Finding {
 		return Finding{Check: check, Text: text, At: Access{Frames: []stack.Frame{{Module: "reader"}}}, Other: other}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 var sample = map[string][]byte{
@@ -22,11 +23,7 @@ var sample = map[string][]byte{
 
 func pack(t testing.TB, files map[string][]byte) []byte {
 	t.Helper()
-	archive, err := Pack(files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return archive
+	return expect.Value(Pack(files))(t)
 }
 
 func gzipped(t testing.TB, data []byte) []byte {
@@ -44,29 +41,18 @@ func tarred(t testing.TB, entries ...tar.Header) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, h := range entries {
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(make([]byte, h.Size)); err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, w.WriteHeader(&h))
+		expect.Value(w.Write(make([]byte, h.Size)))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, w.Close())
 	return b.Bytes()
 }
 
 func TestRoundTrip(t *testing.T) {
 	for _, files := range []map[string][]byte{sample, {}} {
 		archive := pack(t, files)
-		got, err := Unpack(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(files, got); diff != "" {
-			t.Errorf("(-packed +unpacked)\n%s", diff)
-		}
+		got := expect.Value(Unpack(archive))(t)
+		expect.NoDiff(t, got, files, "unpacked")
 		for range 10 { // maps have another order each time
 			if !bytes.Equal(archive, pack(t, files)) {
 				t.Fatal("the same files give other bytes")
@@ -150,9 +136,7 @@ func TestSet(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if diff := cmp.Diff(map[string]int{"dir/wormhole.tar.gz": 1}, o.count); diff != "" {
-		t.Errorf("(-want +opened)\n%s", diff)
-	}
+	expect.NoDiff(t, o.count, map[string]int{"dir/wormhole.tar.gz": 1}, "opened")
 	for range 2 {
 		if _, err := s.ELF(chip.Blackhole, "copy"); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a damaged archive: %v", err)

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 type header struct {
@@ -26,14 +28,9 @@ type headerStruct struct {
 
 func readHeader(t *testing.T) header {
 	t.Helper()
-	b, err := os.ReadFile("testdata/kmd_abi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := expect.Value(os.ReadFile("testdata/kmd_abi.json"))(t)
 	var h header
-	if err := json.Unmarshal(b, &h); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, json.Unmarshal(b, &h))
 	return h
 }
 
@@ -158,20 +155,15 @@ func TestParityWithHeader(t *testing.T) {
 			if !strings.EqualFold(strings.ReplaceAll(cf.Name, "_", ""), gf.Name) {
 				t.Errorf("%s.%s is at the place of %s.%s", name, cf.Name, g.Name(), gf.Name)
 			}
-			if int(gf.Offset) != cf.Offset || int(gf.Type.Size()) != want {
-				t.Errorf("%s.%s: offset %d size %d, header says %d and %d",
-					g.Name(), gf.Name, gf.Offset, gf.Type.Size(), cf.Offset, want)
-			}
-			if signed := strings.HasPrefix(cf.Type, "__s"); signed != (gf.Type.Kind() == reflect.Int32) {
-				t.Errorf("%s.%s is %v, header says %s", g.Name(), gf.Name, gf.Type, cf.Type)
-			}
+			expect.Equal(t, [2]int{int(gf.Offset), int(gf.Type.Size())}, [2]int{cf.Offset, want}, "%s.%s: offset and size",
+				g.Name(), gf.Name)
+			expect.Equal(t, strings.HasPrefix(cf.Type, "__s"), gf.Type.Kind() == reflect.Int32, "%s.%s is %v: signed",
+				g.Name(), gf.Name, gf.Type)
 		}
 		if i != g.NumField() {
 			t.Errorf("%s has %d fields, header's %s has %d", g.Name(), g.NumField(), name, i)
 		}
-		if int(g.Size()) != size {
-			t.Errorf("%s is %d bytes, header says %d", g.Name(), g.Size(), size)
-		}
+		expect.Equal(t, int(g.Size()), size, "%s: bytes", g.Name())
 	}
 	for name := range structs {
 		if !seen[name] {
@@ -189,14 +181,10 @@ func TestNoHiddenPadding(t *testing.T) {
 		var end uintptr
 		for i := range g.NumField() {
 			f := g.Field(i)
-			if f.Offset != end {
-				t.Errorf("%s: hole of %d bytes before %s", name, f.Offset-end, f.Name)
-			}
+			expect.Equal(t, f.Offset, end, "%s: hole of %d bytes before %s", name, f.Offset-end, f.Name)
 			end = f.Offset + f.Type.Size()
 		}
-		if end != g.Size() {
-			t.Errorf("%s: %d bytes of padding at the end", name, g.Size()-end)
-		}
+		expect.Equal(t, end, g.Size(), "%s: %d bytes of padding at the end", name, g.Size()-end)
 	}
 }
 
@@ -214,9 +202,7 @@ func TestRequestNumbers(t *testing.T) {
 		"FREE_TLB": IoctlFreeTLB, "CONFIGURE_TLB": IoctlConfigureTLB, "SET_NOC_CLEANUP": IoctlSetNOCCleanup,
 		"SET_POWER_STATE": IoctlSetPowerState, "EXPORT_TLB_DMABUF": IoctlExportTLBDMABuf,
 	}
-	if len(ours) != len(h.Ioctls) {
-		t.Errorf("%d requests, header has %d", len(ours), len(h.Ioctls))
-	}
+	expect.Equal(t, len(ours), len(h.Ioctls), "requests")
 	for name, n := range h.Ioctls {
 		if ours[name] != Magic<<8|n || RequestName(uint32(ours[name])) != name {
 			t.Errorf("%s is %#x, header says %#x", name, ours[name], Magic<<8|n)
@@ -242,12 +228,8 @@ func TestBytesAliasTheArgument(t *testing.T) {
 }
 
 func TestPowerValidity(t *testing.T) {
-	if v := PowerValidity(PowerFlagCount, PowerSettingCount); v != MaxPowerValidity {
-		t.Errorf("all valid is %#x, want %#x", v, MaxPowerValidity)
-	}
-	if v := PowerValidity(15, 0); v != 0x0F {
-		t.Errorf("15 flags is %#x", v)
-	}
+	expect.Equal(t, PowerValidity(PowerFlagCount, PowerSettingCount), MaxPowerValidity, "all valid")
+	expect.Equal(t, PowerValidity(15, 0), 0x0F, "15 flags")
 }
 
 func checkSize[T Arg](t *testing.T) {

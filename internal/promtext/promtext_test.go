@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/promtext/promtest"
 )
 
@@ -51,13 +50,8 @@ c_seconds_count{x="z"} 0
 	if err != nil || n != int64(len(want)) {
 		t.Errorf("wrote %d B: %v", n, err)
 	}
-	if diff := cmp.Diff(want, got.String()); diff != "" {
-		t.Errorf("text (-want +got):\n%s", diff)
-	}
-	series, err := promtest.Parse(got.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoDiff(t, got.String(), want, "text")
+	series := expect.Value(promtest.Parse(got.String()))(t)
 	if v := series[`c_seconds_bucket{x="y",le="+Inf"}`]; len(series) != 15 || v != 5 {
 		t.Errorf("%d series, %v", len(series), v)
 	}

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func TestTables(t *testing.T) {
@@ -31,9 +32,7 @@ second  1.50 µs
 		table.Row("first", Duration(41.2), "one line\nanother")
 		table.Row("second", Duration(1500.0), "-")
 		table.Flush()
-		if d := cmp.Diff(want, out.String()); d != "" {
-			t.Errorf("%d columns:\n%s", width, d)
-		}
+		expect.NoDiff(t, out.String(), want, "%d columns", width)
 	}
 }
 
@@ -63,17 +62,13 @@ func TestFits(t *testing.T) {
 			slices.Sort(r)
 			return string(r)
 		}
-		if sorted(out.String()) != sorted(texts) {
-			t.Errorf("%q is printed as\n%s", texts, out.String())
-		}
+		expect.Equal(t, sorted(out.String()), sorted(texts), "%q is printed as\n%s", texts, out.String())
 	})
 }
 
 func TestDuration(t *testing.T) {
 	for ns, want := range map[float64]string{0: "0 ns", 0.254: "0.254 ns", 41.2: "41.2 ns", 999.4: "999 ns", 999.6: "1.00 µs",
 		198e9: "198 s"} {
-		if got := Duration(ns); got != want {
-			t.Errorf("%v ns is %q, want %q", ns, got, want)
-		}
+		expect.Equal(t, Duration(ns), want, "%v ns", ns)
 	}
 }

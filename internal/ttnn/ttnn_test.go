@@ -39,9 +39,7 @@ func TestParseVersion(t *testing.T) {
 	for text, want := range map[string]Version{
 		"0.77.0": {0, 77, 0}, "0.70.1": {0, 70, 1}, "0.81.1rc3": {0, 81, 1}, "1.2": {1, 2, 0}, "0.68.0.dev20260101": {0, 68, 0},
 	} {
-		if got, err := ParseVersion(text); got != want || err != nil {
-			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
-		}
+		expect.Equal(t, expect.Value(ParseVersion(text))(t), want, "%s", text)
 	}
 	for _, text := range []string{"", "new", ".1", "0.x"} {
 		if v, err := ParseVersion(text); err == nil {
@@ -53,9 +51,7 @@ func TestParseVersion(t *testing.T) {
 		less bool
 	}{{Version{0, 68, 0}, Version{0, 70, 1}, true}, {Version{0, 70, 1}, Version{0, 70, 1}, false},
 		{Version{1, 0, 0}, Version{0, 99, 9}, false}, {Version{0, 70, 0}, Version{0, 70, 1}, true}} {
-		if c.a.Less(c.b) != c.less {
-			t.Errorf("%v before %v: %t", c.a, c.b, !c.less)
-		}
+		expect.Equal(t, c.a.Less(c.b), c.less, "%v before %v: %t", c.a, c.b, !c.less)
 	}
 }
 
@@ -149,13 +145,9 @@ func TestPrepare(t *testing.T) {
 			case variableSimulator:
 				library = value
 			case variableCluster:
-				if value != filepath.Join(filepath.Dir(library), clusterFile) {
-					t.Errorf("%s: %s", c.machine, v)
-				}
+				expect.Equal(t, value, filepath.Join(filepath.Dir(library), clusterFile), "%s: %s", c.machine, v)
 			case "PYTHONPATH":
-				if value != filepath.Dir(library) {
-					t.Errorf("%s: %s", c.machine, v)
-				}
+				expect.Equal(t, value, filepath.Dir(library), "%s: %s", c.machine, v)
 			case libttsim.Variable:
 				if s, err := libttsim.ParseSettings(value); err != nil || s.Machine != c.machine {
 					t.Errorf("%s: %s: %v", c.machine, v, err)
@@ -164,18 +156,14 @@ func TestPrepare(t *testing.T) {
 				got[name] = value
 			}
 		}
-		if diff := cmp.Diff(c.set, got); diff != "" {
-			t.Errorf("%s, %v: environment: %s", c.machine, c.version, diff)
-		}
+		expect.NoDiff(t, got, c.set, "%s, %v: environment", c.machine, c.version)
 		var files []string
 		list, err := os.ReadDir(filepath.Dir(library))
 		devtest.Must(t, err)
 		for _, f := range list {
 			files = append(files, f.Name())
 		}
-		if diff := cmp.Diff(c.files, files); diff != "" {
-			t.Errorf("%s, %v: files: %s", c.machine, c.version, diff)
-		}
+		expect.NoDiff(t, files, c.files, "%s, %v: files", c.machine, c.version)
 	}
 }
 
@@ -183,19 +171,12 @@ func TestPrepareAgain(t *testing.T) {
 	r := &Run{Installation: installed(t, Version{0, 77, 0}), Library: "/a/libttsim.so", Cache: filepath.Join(t.TempDir(), "new", "cache"),
 		Settings: libttsim.Settings{Machine: "p150"}}
 	for range 3 {
-		if _, err := r.Prepare(nil); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(r.Prepare(nil))(t)
 	}
 	other := *r
 	other.Library = "/b/libttsim.so"
-	if _, err := other.Prepare(nil); err != nil {
-		t.Fatal(err)
-	}
-	list, err := os.ReadDir(r.Cache)
-	if err != nil || len(list) != 2 {
-		t.Errorf("%d entries in the cache, want 2: %v", len(list), err)
-	}
+	expect.Value(other.Prepare(nil))(t)
+	expect.Equal(t, len(expect.Value(os.ReadDir(r.Cache))(t)), 2, "entries in the cache")
 }
 
 func TestPrepareWithoutCache(t *testing.T) {
@@ -218,9 +199,7 @@ func TestCheckLibrary(t *testing.T) {
 	test, err := os.Executable()
 	devtest.Must(t, err)
 	for _, path := range []string{other, test, filepath.Join(t.TempDir(), "none")} {
-		if err := CheckLibrary(path); !errors.Is(err, ErrNoLibrary) {
-			t.Errorf("%s: %v", path, err)
-		}
+		expect.Fails(t, CheckLibrary(path), ErrNoLibrary, "%s", path)
 	}
 }
 
@@ -249,9 +228,7 @@ func TestDiagnose(t *testing.T) {
 		"too old": {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"/nowhere","version":"0.50.0"}`, 0),
 			"python ok\nttnn ok\nversion failed\ncompiler failed\n"},
 	} {
-		if diff := cmp.Diff(c.want, status(c.python)); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		expect.NoDiff(t, status(c.python), c.want, "%s", name)
 	}
 }
 
@@ -298,9 +275,7 @@ func TestKernelsAreKnownByTheirBytes(t *testing.T) {
 		if m := known.space(c.p, c.pc, read).Find(c.pc); m != nil {
 			got = m.Name
 		}
-		if got != c.want {
-			t.Errorf("%v at %#x executes %q, want %q", c.p, c.pc, got, c.want)
-		}
+		expect.Equal(t, got, c.want, "%v at %#x executes", c.p, c.pc)
 	}
 	// The author changes a kernel: it is compiled to the same file.
 	text["writer"][40] ^= 0xFF
@@ -327,15 +302,9 @@ func TestClusterDescriptor(t *testing.T) {
 	}
 	for _, m := range chip.Machines() {
 		text := string(clusterDescriptor(&m))
-		if n := strings.Count(text, "noc_translation"); n != len(m.Chips) {
-			t.Errorf("%s: %d chips are described, want %d", m.Name, n, len(m.Chips))
-		}
-		if n := strings.Count(text, "{chip: "); n != 2*len(m.Links) {
-			t.Errorf("%s: %d ends of links, want %d", m.Name, n, 2*len(m.Links))
-		}
-		if strings.Contains(text, "ethernet_connections:\n  []\n") != (len(m.Links) == 0) {
-			t.Errorf("%s: the list of links isn't a YAML sequence", m.Name)
-		}
+		expect.Equal(t, strings.Count(text, "noc_translation"), len(m.Chips), "%s: chips are described", m.Name)
+		expect.Equal(t, strings.Count(text, "{chip: "), 2*len(m.Links), "%s: ends of links", m.Name)
+		expect.Equal(t, strings.Contains(text, "ethernet_connections:\n  []\n"), len(m.Links) == 0, "%s: no links", m.Name)
 		if strings.Contains(text, "board_type: }") {
 			t.Errorf("%s: a board has no type", m.Name)
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -67,9 +66,7 @@ func TestTextIsPrintable(t *testing.T) {
 	} {
 		e, err := Decode(encoded(&Entry{PID: 1, Command: c.in}))
 		must(t, err)
-		if e.Command != c.want {
-			t.Errorf("%q became %q, want %q", c.in, e.Command, c.want)
-		}
+		expect.Equal(t, e.Command, c.want, "%q became", c.in)
 	}
 }
 
@@ -86,13 +83,8 @@ func TestHeaderRoundTrip(t *testing.T) {
 				NUMANode: int(rapid.Int32().Draw(t, "numa")), Emulated: rapid.Bool().Draw(t, "emulated"),
 			},
 		}
-		out, err := Decode(encoded(&in))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(&in, out); diff != "" {
-			t.Errorf("(-in +out):\n%s", diff)
-		}
+		out := expect.Value(Decode(encoded(&in)))(t)
+		expect.NoDiff(t, out, &in, "read again")
 	})
 }
 

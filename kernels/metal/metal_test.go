@@ -56,12 +56,12 @@ func put(t *testing.T, text string, path ...string) {
 
 func open(t *testing.T, roots ...string) *Cache {
 	t.Helper()
-	return value(OpenCache(t.Context(), roots...))(t)
+	return expect.Value(OpenCache(t.Context(), roots...))(t)
 }
 
 func load(t *testing.T, f elftest.File) *kernels.Image {
 	t.Helper()
-	return value(kernels.LoadMetal(f.Build()))(t)
+	return expect.Value(kernels.LoadMetal(f.Build()))(t)
 }
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
@@ -332,8 +332,7 @@ func TestFirmwareFileWithRelocations(t *testing.T) {
 	}
 }
 
-func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
-func second[V any](_ V, err error) error            { return err }
+func second[V any](_ V, err error) error { return err }
 
 func TestText(t *testing.T) {
 	ms := firmware(t, "0.70.1", chip.Blackhole)
@@ -377,8 +376,8 @@ void _start(unsigned n) {
 
 func TestCodeConstants(t *testing.T) {
 	for _, march := range []string{"-march=rv32im", "-march=rv32im_zba_zbb_zbs"} {
-		f := value(elf.NewFile(bytes.NewReader(compiled(t, codeSource, march))))(t)
-		text := value(f.Section(".text").Data())(t)
+		f := expect.Value(elf.NewFile(bytes.NewReader(compiled(t, codeSource, march))))(t)
+		text := expect.Value(f.Section(".text").Data())(t)
 		k := QueueKernel{code: codeConstants(text)}
 		for _, v := range []uint32{0x19840, 0x30001000, 8, 0x1A43C, 0x7D0} {
 			if !k.Has(v) {
@@ -432,9 +431,7 @@ func TestReadConstants(t *testing.T) {
 	want := Constants{"prefetch_q_base": 104512, "pcie_noc_xy": 0x1000613000000000, "mask": 0xFFFFFFFF, "both": 1, fetchEntryType: 2}
 	must(t, err)
 	for name, v := range want {
-		if got[name] != v {
-			t.Errorf("%s is %#x, want %#x", name, got[name], v)
-		}
+		expect.Equal(t, got[name], v, "%s", name)
 	}
 	if _, ok := got["inside"]; ok {
 		t.Error("a constant of a function is among those of the file")
@@ -504,9 +501,7 @@ func TestQueueConstants(t *testing.T) {
 		Go:                   880, FirstStream: 48, SubDevices: 8, Workers: 529101, NumWorkers: 110, PackedCores: 110, WaitStream: 8,
 		ClearStream: 16,
 	}
-	if q.Constants != want {
-		t.Errorf("%+v, want %+v", q.Constants, want)
-	}
+	expect.Equal(t, q.Constants, want, "constants")
 }
 
 func TestQueueKernelsDisagree(t *testing.T) {

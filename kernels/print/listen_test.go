@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/mesh"
@@ -62,9 +63,7 @@ func printed(b *devtest.Bench, what any, rs []print.Record, want ...string) {
 	for _, r := range rs {
 		got = append(got, r.Text)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		b.Errorf("%v (-want +got):\n%s", what, diff)
-	}
+	expect.NoDiff(b, got, want, "%v", what)
 }
 
 func listen(b *devtest.Bench, o print.Options) (*print.Listener, *[]print.Record) {
@@ -174,9 +173,7 @@ func TestForgotten(t *testing.T) {
 			t.Errorf("line %d: %v, want one of %s", i, r, want)
 		}
 	}
-	if len(*got) != 10 {
-		t.Errorf("%d lines of ten programs", len(*got))
-	}
+	expect.Equal(t, len(*got), 10, "lines of ten programs")
 	twice := load("stays")
 	b.Must(stays.Release(b.Ctx))
 	known("loaded twice, released once", "stays")
@@ -298,9 +295,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 	l, got = listen(b, print.Options{})
 	b.Must(l.Close())
-	if len(*got) != 0 {
-		t.Errorf("again: %v", *got)
-	}
+	expect.Equal(t, len(*got), 0, "again: %v", *got)
 }
 
 func TestHostGone(t *testing.T) {
@@ -454,7 +449,5 @@ func TestMesh(t *testing.T) {
 		want[near] = append(want[near], near+" (2,1) BRISC program/kernel: line 0")
 		want[far] = append(want[far], far+" (2,1) BRISC program/kernel: line 0", far+" (2,1) BRISC program/kernel: line 1")
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "got")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/sim"
@@ -178,9 +179,7 @@ func TestTiles(t *testing.T) {
 				"math":   append(dst, "<tile slice: the math thread has no circular buffers>"),
 				"pack":   {row(0, 0, 16), row(16, 0, 16)},
 			}
-			if diff := cmp.Diff(want, by); diff != "" {
-				b.Errorf("%v (-want +got):\n%s", out, diff)
-			}
+			expect.NoDiff(b, by, want, "%v", out)
 		}
 	})
 }
@@ -251,9 +250,7 @@ func TestLateLineComesFirst(t *testing.T) {
 		defer mu.Unlock()
 		got = append(got, r.Time)
 	}, print.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	defer l.Close()
 	check := func(what string, want ...uint64) {
 		t.Helper()
@@ -278,9 +275,7 @@ func TestLateLineComesFirst(t *testing.T) {
 	d.begins(chip.NCRISC)
 	check("nothing is held back", 100, 101, 708, 709, 800)
 	d.hands(chip.BRISC, 801)
-	if err := l.Drain(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, l.Drain())
 	check("a kernel that ended in the middle of a line holds back nothing that is asked for", 100, 101, 708, 709, 800, 801)
 }
 

@@ -59,9 +59,7 @@ func testTunnel(t *testing.T, d *kmd.Device) {
 			t.Fatalf("tile %v: other bytes were read than written; %v", xy, err)
 		}
 	}
-	if v, err := tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0xFFB121B0); err != nil || v != 0x47800 {
-		t.Errorf("reset register %#x, %v", v, err)
-	}
+	expect.Equal(t, expect.Value(tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0xFFB121B0))(t), 0x47800, "reset register")
 	expect.Fails(t, tun.Read(ctx, worker, 4, make([]byte, 32)), remote.ErrRange, "misaligned")
 }
 
@@ -113,9 +111,7 @@ func TestTunnelBehindSlowFirmware(t *testing.T) {
 	defer func() { stop(); <-ended }()
 	tun := expect.Value(remote.OpenTunnel(open(t, modelled{drv.Node(0)}), tile, remote.Place{X: 1}))(t)
 	defer tun.Close()
-	if v, err := tun.Load32(t.Context(), chip.XY{X: 18, Y: 18}, 0); err != nil || v != 0xC0FFEE {
-		t.Errorf("%#x, %v", v, err)
-	}
+	expect.Equal(t, expect.Value(tun.Load32(t.Context(), chip.XY{X: 18, Y: 18}, 0))(t), 0xC0FFEE, "a word of the far chip")
 }
 
 type modelled struct{ n *driver.Node }

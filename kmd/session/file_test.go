@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func sample(tb testing.TB) ([]byte, []Event) {
@@ -30,21 +30,14 @@ func sample(tb testing.TB) ([]byte, []Event) {
 	for i := range events {
 		w.event(&events[i])
 	}
-	if err := w.close(); err != nil {
-		tb.Fatal(err)
-	}
+	expect.Must(tb, w.close())
 	return b.Bytes(), events
 }
 
 func TestFileRoundTrip(t *testing.T) {
 	file, want := sample(t)
-	s, err := Read(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(&Session{Target: "a card", Events: want}, s); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	s := expect.Value(Read(bytes.NewReader(file)))(t)
+	expect.NoDiff(t, s, &Session{Target: "a card", Events: want}, "s")
 }
 
 func TestRecordingThatIsTooLong(t *testing.T) {
@@ -85,14 +78,8 @@ func TestRecordingThatIsTooLong(t *testing.T) {
 func unpack(tb testing.TB, file []byte) []byte {
 	tb.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(file[len(Magic)+4:]))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
+	expect.Must(tb, err)
+	return expect.Value(io.ReadAll(z))(tb)
 }
 
 func pack(stream []byte) []byte {
@@ -201,9 +188,7 @@ func TestChanges(t *testing.T) {
 		got = append(got, piece{d.Pin, d.Off, len(d.Data)})
 	}
 	want := []piece{{0, 0, 4}, {0, 20, 4}, {0, 200, 4}, {0, memoryBlock - 4, 8}, {0, 3*memoryBlock + 4, 4}, {1, 0, 4}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "got")
 	if more := m.fromHost(); more != nil {
 		t.Errorf("changes without a change: %v", more)
 	}

@@ -133,9 +133,7 @@ func TestPlayDemo(t *testing.T) {
 					got, err := demo(t.Context(), p, nil)
 					must(t, errors.Join(err, p.Err()))
 					noDiff(t, got, want, "sums of the player")
-					if n := p.Left(); n != 0 {
-						t.Errorf("%d events were not played", n)
-					}
+					expect.Equal(t, p.Left(), 0, "events were not played")
 				}
 				s := value(session.Read(bytes.NewReader(file)))(t)
 				t.Logf("%d B, %d events", len(file), len(s.Events))
@@ -408,9 +406,7 @@ func TestRecordAFault(t *testing.T) {
 	x, err := dev.Load(t.Context(), &reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
 		Image: image, Cores: []chip.Range{chip.Single(0, 0)}, Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	q := dev.Queue(0)
 	if err := errors.Join(q.Run(t.Context(), x), q.Wait(t.Context())); err == nil {
 		t.Fatal("a wild store ended well")
@@ -577,9 +573,7 @@ func TestPlaySpinning(t *testing.T) {
 		if err == nil {
 			s, err = session.Read(bytes.NewReader(file.Bytes()))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		quiet = slices.ContainsFunc(s.Events, func(e session.Event) bool { return e.Kind == session.KindDevice && e.Value == 0 })
 	}
 	if !quiet {

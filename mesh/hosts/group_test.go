@@ -55,10 +55,8 @@ func TestGroup(t *testing.T) {
 	each := func(f func(i int) error) []error {
 		return hoststest.Each(nodes, func(n *hosts.Local) error { return f(n.Rank()) })
 	}
-	if err := errors.Join(each(func(i int) (err error) { group[i], err = start(t, nodes[i], meshes[i]); return err })...); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(each(func(i int) error {
+	expect.Must(t, errors.Join(each(func(i int) (err error) { group[i], err = start(t, nodes[i], meshes[i]); return err })...))
+	expect.Must(t, errors.Join(each(func(i int) error {
 		h := group[i]
 		for range 3 {
 			if err := h.Replay(t.Context(), h.Trace); err != nil {
@@ -72,14 +70,10 @@ func TestGroup(t *testing.T) {
 			return fmt.Errorf("host %d computed %d: %w", i, got, err)
 		}
 		return nil
-	})...); err != nil {
-		t.Fatal(err)
-	}
+	})...))
 
-	if _, err := meshes[2].NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64,
-		Name: "extra"}}); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(meshes[2].NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64,
+		Name: "extra"}}))(t)
 	for i, err := range each(func(i int) error { return group[i].InStep(t.Context()) }) {
 		var e *hosts.Error
 		if !errors.As(err, &e) || !errors.Is(err, hosts.ErrMismatch) || len(e.Hosts) != 3 || len(e.Failed()) != 1 ||
@@ -90,9 +84,7 @@ func TestGroup(t *testing.T) {
 
 	devtest.Must(t, group[1].Trace.Release(t.Context()))
 	for i, err := range each(func(i int) error { return group[i].Replay(t.Context(), group[i].Trace) }) {
-		if (err != nil) != (i == 1) {
-			t.Errorf("host %d: %v", i, err)
-		}
+		expect.Equal(t, err != nil, i == 1, "host %d: %v", i, err)
 	}
 	ran := make([]bool, 3)
 	for i, err := range each(func(i int) error {
@@ -162,21 +154,17 @@ func TestFinishTellsOfReplay(t *testing.T) {
 	finish := func(ctx context.Context) func(i int) error {
 		return func(i int) error { return group[i].Wait(ctx, meshes[i].Queue(0)) }
 	}
-	if err := errors.Join(each(func(i int) (err error) {
+	expect.Must(t, errors.Join(each(func(i int) (err error) {
 		group[i],
 			err = hosts.Join(t.Context(), nodes[i], meshes[i])
 		return err
-	})...); err != nil {
-		t.Fatal(err)
-	}
+	})...))
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	lost := errors.New("the replay was lost")
 	for _, early := range []bool{false, true} {
 		for i, err := range each(func(i int) error { return group[i].Replay(t.Context(), failing{[]error{nil, lost}[i]}) }) {
-			if errors.Is(err, lost) != (i == 1) {
-				t.Errorf("host %d replays: %v", i, err)
-			}
+			expect.Equal(t, errors.Is(err, lost), i == 1, "host %d replays: %v", i, err)
 		}
 		if early {
 			for i, err := range each(finish(over)) {
@@ -302,8 +290,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func inProcess(t *testing.T, n int) []*hosts.Local {
 	t.Helper()
-	engines := expect.Value(hosts.InProcess(n))(t)
-	return engines
+	return expect.Value(hosts.InProcess(n))(t)
 }
 
 func TestInProcess(t *testing.T) { hoststest.Test(t, inProcess) }

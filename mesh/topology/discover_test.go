@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -31,8 +30,7 @@ func TestMain(m *testing.M) {
 
 func discover(t *testing.T, devices ...*kmd.Device) *topology.Graph {
 	t.Helper()
-	g := expect.Value(topology.Discover(t.Context(), devices))(t)
-	return g
+	return expect.Value(topology.Discover(t.Context(), devices))(t)
 }
 
 func devices(t *testing.T, m *sim.Machine) []*kmd.Device {
@@ -94,9 +92,7 @@ func TestDiscoverMachines(t *testing.T) {
 		for _, l := range spec.Links {
 			want = append(want, inOrder(l))
 		}
-		if diff := cmp.Diff(sorted(want), ends(g, spec)); diff != "" {
-			t.Errorf("%v: links (-described +found):\n%s", m, diff)
-		}
+		expect.NoDiff(t, ends(g, spec), sorted(want), "%v: links", m)
 		if d := g.Degraded(); len(d) != 0 || len(g.Chips) != len(spec.Chips) {
 			t.Errorf("%v: %d chips of %d; %v", m, len(g.Chips), len(spec.Chips), d)
 		}
@@ -161,9 +157,7 @@ func TestDiscoverSimulator(t *testing.T) {
 			for _, l := range tt.spec.Links {
 				want = append(want, inOrder(l))
 			}
-			if diff := cmp.Diff(sorted(want), ends(g, tt.spec)); diff != "" {
-				t.Errorf("links (-described +found):\n%s", diff)
-			}
+			expect.NoDiff(t, ends(g, tt.spec), sorted(want), "links")
 		})
 	}
 }
@@ -216,9 +210,7 @@ func TestFarDebugInterface(t *testing.T) {
 		want bool
 	}{{m.Card(0), true}, {withoutDebug{m.Card(0)}, false}} {
 		target := expect.Value(g.Remote(1, []kmd.Target{tt.near}))(t)
-		if got := open(t, target).CoreDebug(); got != tt.want {
-			t.Errorf("behind %T: debug interface %t, want %t", tt.near, got, tt.want)
-		}
+		expect.Equal(t, open(t, target).CoreDebug(), tt.want, "behind %T: debug interface", tt.near)
 	}
 }
 
@@ -322,9 +314,7 @@ func TestFarLinks(t *testing.T) {
 			t.Errorf("%s: channel %d carries queues, want %d", tt.name, u.Link.NearChannel, tt.channel)
 		}
 		for _, l := range g.Links {
-			if got := g.Carries(l, 1); got != (l.A.Channel == tt.channel) {
-				t.Errorf("%s: link %v carries queues: %v", tt.name, l, got)
-			}
+			expect.Equal(t, g.Carries(l, 1), l.A.Channel == tt.channel, "%s: link %v carries queues", tt.name, l)
 		}
 		for i := range g.Links {
 			g.Links[i].State = topology.Down

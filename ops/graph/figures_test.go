@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func TestFreeOfAnOlderBufferDoesNotUnderflow(t *testing.T) {
@@ -39,17 +40,13 @@ func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
 		r.Deallocate(first)
 		r.Allocate(buffer(4, 500))
 		g := finish(t, r).Graph
-		if got := PeakAllocated(g); got != 2000 {
-			t.Errorf("%v: peak of what was allocated: %d", kind, got)
-		}
+		expect.Equal(t, PeakAllocated(g), 2000, "%v: peak of what was allocated", kind)
 		want, core := DRAMUse{Peak: 2000, Allocated: 2500, Freed: 1500}, int64(0)
 		if kind == L1 {
 			want, core = DRAMUse{}, 2000
 		}
 		Equal(t, want, DRAMUsage(g), "%v", kind)
-		if got := PerCore(g, 1).L1; got != core {
-			t.Errorf("%v: per core %d", kind, got)
-		}
+		expect.Equal(t, PerCore(g, 1).L1, core, "%v: per core", kind)
 		// TT-NN's figure subtracts the older buffer, which it never added.
 		if got := PeakL1(g); kind == L1 && got != 1500 {
 			t.Errorf("peak of L1: %d", got)
@@ -311,9 +308,7 @@ func TestFiguresOfProgramMemory(t *testing.T) {
 		r, err := Decode(strings.NewReader("["+strings.Join(text, ",")+"]"), Limits{})
 		devtest.Must(t, err)
 		Equal(t, c.want, PerCore(r.Graph, 64), name)
-		if got := PeakL1(r.Graph); got != c.l1 {
-			t.Errorf("%s: peak of L1 %d, want %d", name, got, c.l1)
-		}
+		expect.Equal(t, PeakL1(r.Graph), c.l1, "%s: peak of L1", name)
 	}
 }
 
@@ -362,9 +357,7 @@ func TestPeaksOfTwoChips(t *testing.T) {
 	circular(0, 100)
 	g := finish(t, r).Graph
 	Equal(t, CoreUse{Circular: 3000, L1: 5000, Total: 5500}, PerCore(g, 1))
-	if got := PeakL1(g); got != 9000 {
-		t.Errorf("peak of L1: %d", got)
-	}
+	expect.Equal(t, PeakL1(g), 9000, "peak of L1")
 }
 
 func TestDotFlow(t *testing.T) {
@@ -377,9 +370,7 @@ func TestDotFlow(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text.String())
 		}
 	}
-	if n := strings.Count(text.String(), "{"); n != strings.Count(text.String(), "}") {
-		t.Errorf("%d frames open", n)
-	}
+	expect.Equal(t, strings.Count(text.String(), "{"), strings.Count(text.String(), "}"), "frames open")
 	if err := g.DotFlow(&text, 0); err == nil {
 		t.Error("level 0 is none")
 	}
@@ -539,15 +530,9 @@ func TestFiguresOfTheSample(t *testing.T) {
 			want := []string{"ttnn::add", "ttnn::repeat", "ttnn::prim::repeat", "Device Operation", "create_device_tensor", "ttnn::prim::binary",
 				"Device Operation", "create_device_tensor"}
 			Equal(t, want, CallTrace(c.g))
-			if got := PeakL1(c.g); got != 96256 {
-				t.Errorf("peak of L1: %d", got)
-			}
-			if got := PeakAllocated(c.g); got != 49152 {
-				t.Errorf("peak of what was allocated: %d", got)
-			}
-			if got := CircularPeak(c.g); got != 16384 {
-				t.Errorf("peak of circular buffers: %d", got)
-			}
+			expect.Equal(t, PeakL1(c.g), 96256, "peak of L1")
+			expect.Equal(t, PeakAllocated(c.g), 49152, "peak of what was allocated")
+			expect.Equal(t, CircularPeak(c.g), 16384, "peak of circular buffers")
 			mid, out, err := CountTensors(c.g)
 			if err != nil || mid != c.mid || out != 1 {
 				t.Errorf("%d intermediate tensors, %d outputs, %v", mid, out, err)
@@ -571,9 +556,7 @@ func TestFiguresOfTheSample(t *testing.T) {
 		kinds[n.Type]++
 		connections += len(n.Connections)
 	}
-	if connections != 60 {
-		t.Errorf("%d connections", connections)
-	}
+	expect.Equal(t, connections, 60, "connections")
 	want := map[NodeType]int{CaptureStart: 1, CaptureEnd: 1, FunctionStart: 8, FunctionEnd: 8, TensorNode: 4, BufferNode: 4,
 		BufferAllocate: 2, BufferDeallocate: 2, CircularAllocate: 4}
 	Equal(t, want, kinds)

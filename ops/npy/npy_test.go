@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/npy"
 )
@@ -17,13 +18,9 @@ import (
 func TestRoundTrip(t *testing.T) {
 	for _, of := range []ops.DataType{ops.UInt8, ops.UInt16, ops.UInt32, ops.Int32, ops.BFloat16, ops.Float32} {
 		h, err := ops.NewHost([]int{2, 3}, of, []float32{0, 1, 2, 100, 77, 5})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		var b bytes.Buffer
-		if err := npy.Write(&b, h); err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, npy.Write(&b, h))
 		got, err := npy.Read(&b, of)
 		if diff := cmp.Diff(h, got); diff != "" || err != nil {
 			t.Errorf("%v: %v (-written +read):\n%s", of, err, diff)
@@ -60,9 +57,7 @@ func TestRead(t *testing.T) {
 		if !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.err)
 		} else if err == nil {
-			if diff := cmp.Diff(c.want, ops.Values[float32](h)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", c.name, diff)
-			}
+			expect.NoDiff(t, ops.Values[float32](h), c.want, "%s", c.name)
 		}
 	}
 }
@@ -70,13 +65,9 @@ func TestRead(t *testing.T) {
 // NumPy reads what Write writes.
 func TestNumPy(t *testing.T) {
 	h, err := ops.NewHost([]int{1, 2}, ops.Float32, []float32{1.5, -math.Pi})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	var b bytes.Buffer
-	if err := npy.Write(&b, h); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, npy.Write(&b, h))
 	if err := exec.CommandContext(t.Context(), "python3", "-c", "import numpy").Run(); err != nil {
 		t.Skip("python3 has no numpy:", err)
 	}

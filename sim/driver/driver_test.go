@@ -592,9 +592,8 @@ func TestAssertion20_TLBOffsets(t *testing.T) {
 			if class.BAR == 4 {
 				off += 512 << 20
 			}
-			if w.MmapOffsetUC != 0x60_0000_0000+off || w.MmapOffsetWC != w.MmapOffsetUC+1<<36 {
-				t.Errorf("window %d at %#x and %#x", w.ID, w.MmapOffsetUC, w.MmapOffsetWC)
-			}
+			expect.Equal(t, [2]uint64{w.MmapOffsetUC, w.MmapOffsetWC}, [2]uint64{0x60_0000_0000 + off, w.MmapOffsetUC + 1<<36},
+				"window %d: offsets", w.ID)
 		}
 	})
 }

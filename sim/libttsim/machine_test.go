@@ -56,7 +56,7 @@ func (m *memory) WriteHost(bus uint64, p []byte) error {
 
 func start(t *testing.T, s libttsim.Settings) *libttsim.Machine {
 	t.Helper()
-	m := value(libttsim.Start(s, &memory{}, func(err error) { t.Errorf("stopped: %v", err) }))(t)
+	m := expect.Value(libttsim.Start(s, &memory{}, func(err error) { t.Errorf("stopped: %v", err) }))(t)
 	t.Cleanup(func() { must(t, m.Close()) })
 	return m
 }
@@ -65,7 +65,7 @@ func bar(t *testing.T, m *libttsim.Machine, device uint32, n uint32) uint64 {
 	t.Helper()
 	var half [2]uint32
 	for i := range half {
-		v := value(m.ConfigRead(device<<3, 0x10+4*(n+uint32(i))))(t)
+		v := expect.Value(m.ConfigRead(device<<3, 0x10+4*(n+uint32(i))))(t)
 		half[i] = v
 	}
 	return uint64(half[1])<<32 | uint64(half[0]&^15)
@@ -86,7 +86,7 @@ func point(t *testing.T, m *libttsim.Machine, device uint32, at chip.XY) uint64 
 
 func worker(t *testing.T, m *libttsim.Machine, at chip.Core) chip.XY {
 	t.Helper()
-	return value(m.Chips()[0].Topology().Virtual(at))(t)
+	return expect.Value(m.Chips()[0].Topology().Virtual(at))(t)
 }
 
 func TestDevicesAreToldApart(t *testing.T) {
@@ -100,7 +100,7 @@ func TestDevicesAreToldApart(t *testing.T) {
 			m := start(t, libttsim.Settings{Machine: machine})
 			var got []uint32
 			for device := range want {
-				v := value(m.ConfigRead(uint32(device)<<3, 0))(t)
+				v := expect.Value(m.ConfigRead(uint32(device)<<3, 0))(t)
 				got = append(got, v)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -168,16 +168,14 @@ func TestMisuse(t *testing.T) {
 		"no such device": m.Write(bar(t, m, 0, 0)+1<<40, word),
 		"address 0":      m.Read(0, word),
 	} {
-		if !errors.Is(err, libttsim.ErrMisuse) {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect.Fails(t, err, libttsim.ErrMisuse, "%s", name)
 	}
 	fails(t, config(0, 0), nil, "afterwards")
 }
 
 func TestStopped(t *testing.T) {
 	stopped := make(chan error, 2)
-	m := value(libttsim.Start(libttsim.Settings{Machine: "n150"}, &memory{}, func(err error) { stopped <- err }))(t)
+	m := expect.Value(libttsim.Start(libttsim.Settings{Machine: "n150"}, &memory{}, func(err error) { stopped <- err }))(t)
 	base := point(t, m, 0, chip.XY{X: 5, Y: 63}) // no tile
 	err := m.Write(base, make([]byte, 64))
 	var e *libttsim.StoppedError
@@ -186,17 +184,13 @@ func TestStopped(t *testing.T) {
 	}
 	select {
 	case got := <-stopped:
-		if got.Error() != err.Error() {
-			t.Errorf("reported %v, the access had %v", got, err)
-		}
+		expect.Equal(t, got.Error(), err.Error(), "reported %v, the access had %v", got, err)
 	case <-time.After(10 * time.Second):
 		t.Error("it was not reported")
 	}
 	fails(t, m.Read(base, make([]byte, 4)), libttsim.ErrStopped, "a later access")
 	must(t, m.Close())
-	if len(stopped) != 0 {
-		t.Error("it was reported twice")
-	}
+	expect.Equal(t, len(stopped), 0, "it was reported twice")
 }
 
 func TestStartAgain(t *testing.T) {
@@ -210,10 +204,10 @@ func TestStartAgain(t *testing.T) {
 
 func TestServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "card")
-	dead := value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
+	dead := expect.Value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
-	m := value(libttsim.Start(libttsim.Settings{Machine: "p300", Serve: path}, &memory{}, func(err error) { t.Error(err) }))(t)
+	m := expect.Value(libttsim.Start(libttsim.Settings{Machine: "p300", Serve: path}, &memory{}, func(err error) { t.Error(err) }))(t)
 	for _, at := range []string{path, path + ".1"} {
 		f, err := cards.Socket(at).Node().Open(0)
 		if err != nil {
@@ -232,7 +226,7 @@ func TestServe(t *testing.T) {
 
 func TestParseSettings(t *testing.T) {
 	want := libttsim.Settings{Machine: "p300", Seed: 7, Checks: []string{"stack", "delays"}, Serve: "/tmp/card"}
-	got := value(libttsim.ParseSettings(`{"machine":"p300","seed":7,"checks":["stack","delays"],"serve":"/tmp/card"}`))(t)
+	got := expect.Value(libttsim.ParseSettings(`{"machine":"p300","seed":7,"checks":["stack","delays"],"serve":"/tmp/card"}`))(t)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -255,7 +249,5 @@ var (
 	fails = expect.Fails
 	must  = expect.Must
 )
-
-func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
 
 func second[V any](_ V, err error) error { return err }

@@ -16,9 +16,7 @@ import (
 func connected(t testing.TB) (client, server *net.UnixConn) {
 	t.Helper()
 	client, f, err := Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	defer f.Close()
 	if server, err = ConnOf(f); err != nil {
 		t.Fatal(err)
@@ -30,9 +28,7 @@ func connected(t testing.TB) (client, server *net.UnixConn) {
 func TestGreeting(t *testing.T) {
 	client, server := connected(t)
 	m, f, err := NewMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	defer f.Close()
 	*m.Progress = 42
 	greeted := make(chan error)
@@ -44,9 +40,7 @@ func TestGreeting(t *testing.T) {
 	shm := os.NewFile(uintptr(fd), "shm")
 	defer shm.Close()
 	theirs := expect.Value(MapMemory(shm))(t)
-	if *theirs.Progress != 42 {
-		t.Error("it is other memory")
-	}
+	expect.Equal(t, *theirs.Progress, 42, "it is other memory")
 	if err := errors.Join(m.Unmap(), theirs.Unmap()); err != nil {
 		t.Error(err)
 	}
@@ -71,9 +65,7 @@ func TestGreetingRefused(t *testing.T) {
 		}
 		_ = server.Close()
 		h := <-answered
-		if told := h == *hello(ServiceCard); told != (name != "no greeting") {
-			t.Errorf("%s: the client gets %+v", name, h)
-		}
+		expect.Equal(t, h == *hello(ServiceCard), name != "no greeting", "%s: the client gets %+v", name, h)
 
 		client, server = connected(t)
 		go func() {
@@ -111,9 +103,7 @@ func TestConn(t *testing.T) {
 
 func TestTooManyDescriptors(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	defer r.Close()
 	a, b := connected(t)
 	var head [HeadSize]byte

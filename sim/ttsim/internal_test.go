@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func TestParseError(t *testing.T) {
@@ -32,9 +32,7 @@ func TestParseError(t *testing.T) {
 			if ok != (tt.want != nil) {
 				t.Fatalf("found=%t", ok)
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			expect.NoDiff(t, got, tt.want, "got")
 		})
 	}
 }

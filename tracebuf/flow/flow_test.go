@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
@@ -73,9 +73,7 @@ func (s *steps) State() int { return s.counted }
 func (s *steps) SetState(n int) { s.counted = n }
 
 func (s *steps) Join(n int) {
-	if n != s.counted {
-		s.t.Errorf("%d programs are counted where bodies meet, and %d", n, s.counted)
-	}
+	expect.Equal(s.t, n, s.counted, "programs that are counted where bodies meet")
 }
 
 func tree(t *rapid.T, depth int, loops *int) []node {
@@ -114,16 +112,11 @@ func TestEncodedIsReadAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, loops := &steps{t: t}, 0
 		for _, n := range tree(t, 0, &loops) {
-			if err := flow.Encode(s, &n); err != nil {
-				t.Fatal(err)
-			}
+			expect.Must(t, flow.Encode(s, &n))
 		}
 		ends := append(s.at, len(s.cmds))
 		commands := func(i int) (*flow.Control, []byte) { return &s.controls[i], s.cmds[ends[i]:ends[i+1]] }
-		places, err := flow.Read(cq.Blackhole, len(s.controls), commands)
-		if err != nil {
-			t.Fatal(err)
-		}
+		places := expect.Value(flow.Read(cq.Blackhole, len(s.controls), commands))(t)
 		for i, step := range s.runs {
 			if places[step].Depth != s.depths[i] {
 				t.Errorf("run %d is %d deep, want %d", i, places[step].Depth, s.depths[i])
@@ -144,12 +137,8 @@ func TestEncodedIsReadAgain(t *testing.T) {
 				continue
 			}
 			p, _, err := cq.Decode(cq.Blackhole, b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(*c, flow.Control{}.Decode(p, open, stepAt)); diff != "" {
-				t.Errorf("step %d (-encoded +read):\n%s", i, diff)
-			}
+			expect.Must(t, err)
+			expect.NoDiff(t, flow.Control{}.Decode(p, open, stepAt), *c, "step %d", i)
 			open = flow.OpenLoops(open, p)
 			if c.Kind == flow.Loop && places[i].End != c.Target {
 				t.Errorf("the loop of step %d ends at step %d, it exits to %d", i, places[i].End, c.Target)
@@ -166,8 +155,6 @@ func TestReadRefuses(t *testing.T) {
 		"the loop that step 0 begins has no end": {flow.Loop, flow.Loop, flow.End},
 	} {
 		_, err := flow.Read(cq.Blackhole, len(kinds), func(i int) (*flow.Control, []byte) { return &flow.Control{Kind: kinds[i]}, nil })
-		if fmt.Sprint(err) != what {
-			t.Errorf("%v: %v, want %s", kinds, err, what)
-		}
+		expect.Equal(t, fmt.Sprint(err), what, "%v: %v", kinds, err)
 	}
 }

@@ -69,9 +69,7 @@ func TestArgumentsBecomeParameters(t *testing.T) {
 			},
 		})
 		devtest.Must(t, err)
-		if _, err := metaltrace.Write(f); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(metaltrace.Write(f))(t)
 		want := []tracebuf.Param{
 			{Name: "first", Kind: tracebuf.Arg, Value: 0x01010101}, {Name: "both", Kind: tracebuf.Arg, Value: 0x01010101},
 			{Name: "core", Kind: tracebuf.Arg, Value: 0x01010101}, {Name: "common", Kind: tracebuf.Arg, Value: 0x02020202},
@@ -262,9 +260,7 @@ func (a *assembled) read(t *testing.T, cache *metal.Cache, library *metaltrace.L
 		return trace, cache.Firmware[i]
 	}
 	devtest.Must(t, err)
-	if got := f.Layout.Revision.Name; got != a.Firmware {
-		t.Errorf("the firmware is of %s, want %s", got, a.Firmware)
-	}
+	expect.Equal(t, f.Layout.Revision.Name, a.Firmware, "the firmware")
 	return trace, f
 }
 
@@ -327,9 +323,7 @@ func (a *assembled) replay(t *testing.T, card kmd.Target, f *metal.Firmware, fil
 		for _, e := range a.L1.Expect {
 			at := (e.Core[1]*width+e.Core[0])*page + e.Offset
 			for i, want := range e.Words {
-				if got := binary.LittleEndian.Uint32(l1[at+4*i:]); got != want {
-					t.Errorf("core %v at +%#x: %#x, want %#x", e.Core, e.Offset+4*i, got, want)
-				}
+				expect.Equal(t, binary.LittleEndian.Uint32(l1[at+4*i:]), want, "core %v at +%#x", e.Core, e.Offset+4*i)
 			}
 		}
 	}

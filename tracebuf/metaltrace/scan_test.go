@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
@@ -80,9 +81,7 @@ func TestScanFindsTraces(t *testing.T) {
 			s.write(0, top+3<<18, append(bytes.Clone(one), 1)) // something follows
 			s.write(1, top+4096, one)                          // a trace begins in bank 0
 			got, _, err := metaltrace.Scan(t.Context(), s, s.banks, cq.Layout(arch), size, window)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.Must(t, err)
 			for i := range got {
 				if len(got[i].Revisions) == 0 {
 					t.Errorf("candidate %d is of no revision", i)
@@ -185,9 +184,7 @@ func FuzzScan(f *testing.F) {
 		align := uint64(layout.DRAMAlign())
 		m := &bankBytes{addr: size - window + align, page: 1024 << (page % 4), banks: banks, b: b}
 		found, _, err := metaltrace.Scan(t.Context(), m, banks, layout, size, window)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		for _, c := range found {
 			rows := uint64((c.Pages+banks-1)/banks) * uint64(c.PageSize)
 			if c.Addr < size-window || c.Addr%align != 0 || c.Size > c.Pages*c.PageSize || c.Pages < 1 || rows > size-c.Addr ||
@@ -195,9 +192,7 @@ func FuzzScan(f *testing.F) {
 				t.Fatalf("found %+v", c)
 			}
 			commands := make([]byte, c.Pages*c.PageSize)
-			if err := metaltrace.ReadInterleaved(m, banks, c.Addr, c.PageSize, 0, commands); err != nil {
-				t.Fatal(err)
-			}
+			expect.Must(t, metaltrace.ReadInterleaved(m, banks, c.Addr, c.PageSize, 0, commands))
 			for _, name := range c.Revisions {
 				readings, err := cq.RevisionByName(name).Read(layout, commands)
 				if err != nil {
@@ -339,9 +334,7 @@ func TestImportFromTheRing(t *testing.T) {
 				b.Must(err)
 				file, err := metaltrace.Write(f)
 				b.Must(err)
-				if n := len(f.Image.Programs); n != 2 {
-					t.Errorf("%s: %d programs, want 2", c.revision, n)
-				}
+				expect.Equal(t, len(f.Image.Programs), 2, "%s: programs", c.revision)
 				if first == nil {
 					first = file
 				} else if diff := cmp.Diff(first, file); diff != "" {
@@ -495,9 +488,7 @@ func TestMetalFormsAreRewritten(t *testing.T) {
 		devtest.Must(t, trace.FindLaunches(m.layout))
 		f, err := trace.File(metaltrace.FileOptions{Name: "forms", Target: m.target()})
 		devtest.Must(t, err)
-		if _, err := metaltrace.Write(f); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(metaltrace.Write(f))(t)
 		if len(f.Image.Steps) != 9 || len(f.Image.Programs) != 1 || len(f.Image.Programs[0].Binary) != 3*2048 {
 			t.Fatalf("%d steps, %d programs, want 9 of one program with 3 pages", len(f.Image.Steps), len(f.Image.Programs))
 		}
@@ -621,9 +612,7 @@ func FuzzImport(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if _, err := metaltrace.Write(file); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(metaltrace.Write(file))(t)
 		}
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 // The numbers are those of the algorithm's reference implementation (splitmix64.c by S. Vigna).
@@ -14,9 +14,7 @@ func TestSequenceIsSplitMix64(t *testing.T) {
 	want := []uint64{
 		6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "got")
 }
 
 func TestShufflePermutes(t *testing.T) {
@@ -31,7 +29,5 @@ func TestShufflePermutes(t *testing.T) {
 		t.Error("nothing moved")
 	}
 	slices.Sort(s)
-	if diff := cmp.Diff(sorted, s); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, s, sorted, "s")
 }

@@ -10,39 +10,27 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func TestChanged(t *testing.T) {
 	dir := t.TempDir()
 	same, changed := filepath.Join(dir, "same"), filepath.Join(dir, "changed")
-	if err := errors.Join(os.WriteFile(same, []byte("1"), 0o644), os.WriteFile(changed, []byte("1"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
-	before, err := snap(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, errors.Join(os.WriteFile(same, []byte("1"), 0o644), os.WriteFile(changed, []byte("1"), 0o644)))
+	before := expect.Value(snap(dir))(t)
 	added := filepath.Join(dir, "a", "new")
-	if err := errors.Join(os.Mkdir(filepath.Dir(added), 0o755), os.WriteFile(added, []byte("2"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, errors.Join(os.Mkdir(filepath.Dir(added), 0o755), os.WriteFile(added, []byte("2"), 0o644)))
 	for { // the file system's clock is coarse
-		if err := os.Chtimes(changed, time.Time{}, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		now, err := snap(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, os.Chtimes(changed, time.Time{}, time.Now()))
+		now := expect.Value(snap(dir))(t)
 		if now[changed] != before[changed] {
 			break
 		}
 	}
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	if err := errors.Join(before.writeChanged(w, dir), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, errors.Join(before.writeChanged(w, dir), w.Close()))
 	var got []string
 	for r := tar.NewReader(&b); ; {
 		h, err := r.Next()

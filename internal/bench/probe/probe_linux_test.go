@@ -26,6 +26,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 var inContainer = flag.Bool("in-container", false, "run as the child of TestInContainer")
@@ -294,9 +296,7 @@ func TestLostEventsAreCounted(t *testing.T) {
 			unix.Getppid()
 		}
 	})
-	if c := call(th, "getppid"); c.Count != n {
-		t.Errorf("%d calls, want %d", c.Count, n)
-	}
+	expect.Equal(t, call(th, "getppid").Count, n, "calls")
 	if s.Lost.Ring == 0 || !s.Lost.Any() || len(s.Slow) > mostSlow {
 		t.Errorf("a page for %d events lost %d, and %d of %d are kept", n, s.Lost.Ring, len(s.Slow), mostSlow)
 	}
@@ -330,9 +330,7 @@ func TestLackingKernels(t *testing.T) {
 				}
 				napTwice(3)
 			})
-			if got := call(th, "getppid").Count == 10; got != tt.calls {
-				t.Errorf("calls seen: %v, want %v", got, tt.calls)
-			}
+			expect.Equal(t, call(th, "getppid").Count == 10, tt.calls, "calls seen")
 			var left []string
 			for _, l := range s.LeftOut {
 				left = append(left, l.Probe)
@@ -340,9 +338,7 @@ func TestLackingKernels(t *testing.T) {
 					t.Errorf("%s is left out: %s", l.Probe, l.Why)
 				}
 			}
-			if diff := cmp.Diff(tt.left, left); diff != "" {
-				t.Errorf("left out (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, left, tt.left, "left out")
 			if s.Proc.Voluntary < 3 {
 				t.Errorf("/proc saw %+v of 3 naps", s.Proc)
 			}
@@ -597,7 +593,5 @@ func TestCalibrateWithoutAdmin(t *testing.T) {
 	for _, c := range costs {
 		got = append(got, c.Probe)
 	}
-	if diff := cmp.Diff([]string{string(Calls), string(Faults)}, got); diff != "" {
-		t.Errorf("costs (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, []string{string(Calls), string(Faults)}, "costs")
 }

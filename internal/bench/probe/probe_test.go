@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/writertest"
 )
 
@@ -59,9 +58,7 @@ func TestChoose(t *testing.T) {
 					t.Errorf("%s: error %v, want it to name %q", k, err, f)
 				}
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("ways (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, got, tt.want, "ways")
 		})
 	}
 }
@@ -89,9 +86,4 @@ func TestTextThatCannotBeWritten(t *testing.T) {
 	writertest.EveryWrite(t, s.WriteTable)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must

@@ -78,9 +78,7 @@ func TestCore(t *testing.T) {
 		var p [6]byte
 		must(t, c.Write(0xFFB00009, []byte{1, 2, 3, 4, 5}))
 		must(t, c.Read(0xFFB00008, p[:]))
-		if p != [6]byte{0, 1, 2, 3, 4, 5} {
-			t.Errorf("%v: local RAM % x", arch, p)
-		}
+		expect.Equal(t, p, [6]byte{0, 1, 2, 3, 4, 5}, "%v: local RAM", arch)
 		fails(t, c.Read(0xFFB00000+arch.Params().LocalRAMSize[chip.BRISC]-2, p[:]), core.ErrAddress, "%v: beyond local RAM", arch)
 		slot, err := c.Watch(core.StoreTo, 0x20000)
 		must(t, err)
@@ -177,9 +175,7 @@ func TestCSR(t *testing.T) {
 	}
 	var code [32]byte
 	must(t, c.Read(0, code[:]))
-	if w := binary.LittleEndian.Uint32(code[16:]); w != counting[0] {
-		t.Errorf("the first instruction of the loop is %#x", w)
-	}
+	expect.Equal(t, binary.LittleEndian.Uint32(code[16:]), counting[0], "the first instruction of the loop")
 	last, err := dev.Read32(tl.XY(), 0x20000)
 	must(t, err)
 	must(t, c.Detach())
@@ -234,9 +230,7 @@ func TestStuck(t *testing.T) {
 				must(t, c.Detach())
 			}
 		}
-		if !errors.Is(errs[0], core.ErrStuck) {
-			t.Errorf("%v: %v", arch, errs[0])
-		}
+		expect.Fails(t, errs[0], core.ErrStuck, "%v", arch)
 		must(t, dev.Write32(tl.XY(), uint64(p.SoftReset), p.ResetAll&^chip.BRISC.ResetBit()&^chip.TRISC0.ResetBit()))
 		for s := (core.Status{}); !s.Paused; {
 			s, err = c.Status()

@@ -391,9 +391,7 @@ func TestSessionEnds(t *testing.T) {
 			want = nil
 			c.ask("k")
 		}
-		if err := <-done; !errors.Is(err, want) {
-			t.Errorf("%s: the session ends with %v, want %v", how, err, want)
-		}
+		expect.Fails(t, <-done, want, "%s: the session ends with", how)
 		c.conn.Close()
 		s.end()
 		must(t, s.user.Queue(0).Run(t.Context(), s.x)) // the host's word is there still
@@ -436,9 +434,7 @@ func TestDeviceLost(t *testing.T) {
 			lose()
 		}
 		equal(t, c.reply(), "X09", "%s: the program ends with", request)
-		if err := <-done; !errors.Is(err, kmd.ErrDeviceLost) {
-			t.Errorf("%s: session: %v", request, err)
-		}
+		expect.Fails(t, <-done, kmd.ErrDeviceLost, "%s: session", request)
 	}
 }
 

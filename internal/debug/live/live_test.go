@@ -140,9 +140,7 @@ func TestStacksOfAHang(t *testing.T) {
 				c := &live.Catalogue{}
 				name = "nested.elf"
 				b.Must(c.Add(name, file))
-				if n, err := dump.Symbolize(c); n != 6 || err != nil {
-					b.Errorf("%d stacks made again, %v", n, err)
-				}
+				expect.Equal(b, expect.Value(dump.Symbolize(c))(b), 6, "stacks made again")
 			}
 			var text strings.Builder
 			b.Must(dump.Print(&text))

@@ -10,15 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/internal/debug/stack"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func read(t testing.TB, name string) []byte {
 	t.Helper()
-	file, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return expect.Value(os.ReadFile(name))(t)
 }
 
 func TestSymbolsOnly(t *testing.T) {
@@ -47,10 +44,7 @@ func TestSymbolsOnly(t *testing.T) {
 	var x [32]uint32
 	x[1], x[2], x[10], x[11], x[14] = at+0x124, 0xFFB01F00, 0x1234, 9, 0x100000
 	for _, file := range [][]byte{with, without} {
-		m, err := stack.Load("nested.elf", file, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := expect.Value(stack.Load("nested.elf", file, at))(t)
 		space := stack.Space{stack.Region("firmware", 0x3800, 0x5000), m}
 		var functions []string
 		for _, f := range space.Unwind(stack.All(x, at+0xFC), memory) {
@@ -60,9 +54,7 @@ func TestSymbolsOnly(t *testing.T) {
 			name, _, _ := strings.Cut(f.Function, ".") // the compiler's copies have a suffix in symbols
 			functions = append(functions, name)
 		}
-		if got := strings.Join(functions, " "); got != "wait_for outer kernel_main firmware+0x660" {
-			t.Errorf("debug information %v: %s", m.Debug(), got)
-		}
+		expect.Equal(t, strings.Join(functions, " "), "wait_for outer kernel_main firmware+0x660", "debug information %v", m.Debug())
 	}
 	m, err := stack.Load("nested.elf", without, at)
 	if err != nil || !errors.Is(m.Debug(), stack.ErrNoDWARF) {
@@ -104,10 +96,7 @@ func FuzzUnwind(f *testing.F) {
 }
 
 func TestSearch(t *testing.T) {
-	m, err := stack.Load("nested", read(t, "../live/testdata/nested.blackhole.elf"), 0x20000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := expect.Value(stack.Load("nested", read(t, "../live/testdata/nested.blackhole.elf"), 0x20000))(t)
 	space := stack.Space{m}
 	pc := end(t, m, "wait_for")
 	const start = 0xFFB00000
@@ -143,9 +132,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%v isn't marked as guessed", f)
 		}
 	}
-	if d := cmp.Diff([]string{"wait_for", "outer", "kernel_main"}, names); d != "" {
-		t.Errorf("-want +got:\n%s", d)
-	}
+	expect.NoDiff(t, names, []string{"wait_for", "outer", "kernel_main"}, "functions")
 }
 
 func TestTable(t *testing.T) {
@@ -153,14 +140,9 @@ func TestTable(t *testing.T) {
 		file := read(t, "../live/testdata/nested."+name+".elf")
 		const at = 0x20000
 		full, err := stack.Load("nested", file, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		data := full.AppendTable(nil)
-		lean, err := stack.LoadTable("nested", data, full.Text(), at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lean := expect.Value(stack.LoadTable("nested", data, full.Text(), at))(t)
 		for pc := full.Start; pc < full.End; pc += 4 {
 			var found [2][]stack.Frame
 			for i, m := range []*stack.Module{full, lean} {
@@ -197,10 +179,7 @@ func end(t *testing.T, m *stack.Module, function string) (last uint32) {
 }
 
 func FuzzTable(f *testing.F) {
-	m, err := stack.Load("nested", read(f, "../live/testdata/nested.blackhole.elf"), 0)
-	if err != nil {
-		f.Fatal(err)
-	}
+	m := expect.Value(stack.Load("nested", read(f, "../live/testdata/nested.blackhole.elf"), 0))(f)
 	text := m.Text()
 	f.Add(m.AppendTable(nil))
 	f.Add([]byte{0, 0, 0, 0})

@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/sparse"
 	"github.com/reprise-tt/reprise/internal/ttnn/recording"
 	"github.com/reprise-tt/reprise/sim/emu"
@@ -223,15 +224,10 @@ func TestModel(t *testing.T) {
 		}
 		return out
 	}
-	if diff := cmp.Diff([]string{"w0 at 0x40000: before 128 B of 1, after none", "in0 at 0x50000: before 128 B of 2, after none",
-		"out0 at 0x60000: before none, after 128 B of 12"}, described(nil)); diff != "" {
-		t.Errorf("without tensors (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"model.w at 0x40000: before 128 B of 1, after none, [2 16] FLOAT32 false false",
-		"in0 at 0x50000: before 128 B of 2, after none", "y at 0x60000: before none, after 100 B of 12, [2 25] BFLOAT16 false false"},
-		described(strings.NewReader(tensors))); diff != "" {
-		t.Errorf("with tensors (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, described(nil), []string{"w0 at 0x40000: before 128 B of 1, after none", "in0 at 0x50000: before 128 B of 2, after none",
+		"out0 at 0x60000: before none, after 128 B of 12"}, "without tensors")
+	expect.NoDiff(t, described(strings.NewReader(tensors)), []string{"model.w at 0x40000: before 128 B of 1, after none, [2 16] FLOAT32 false false",
+		"in0 at 0x50000: before 128 B of 2, after none", "y at 0x60000: before none, after 100 B of 12, [2 25] BFLOAT16 false false"}, "with tensors")
 	for at, want := range map[uint64]error{weight: recording.ErrIncomplete, input: nil, output: nil, 0x70000: nil,
 		weight + 64*12: nil} {
 		if _, err := recording.Read(bytes.NewReader(model(t, at)), nil); !errors.Is(err, want) {
@@ -381,9 +377,7 @@ func TestSubDevices(t *testing.T) {
 	} {
 		r, err := recording.Read(bytes.NewReader(model(t, 0, c.steps...)), nil)
 		devtest.Must(t, err)
-		if diff := cmp.Diff(c.want, fmt.Sprint(r.Traces[0][0].SubDevices)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
+		expect.NoDiff(t, fmt.Sprint(r.Traces[0][0].SubDevices), c.want, "%s", c.name)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -256,9 +257,7 @@ func (t *tab) call(method string, params map[string]any, out any) {
 	}
 	b, err := json.Marshal(m)
 	devtest.Must(t, err)
-	if _, err := t.to.Write(append(b, 0)); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(t.to.Write(append(b, 0)))(t)
 	for {
 		r := t.read()
 		if r.ID != t.next {
@@ -316,9 +315,7 @@ func (t *tab) visit(hash string) {
 
 func (t *tab) is(expression, want string) {
 	t.Helper()
-	if got := t.eval(expression); got != want {
-		t.Errorf("%s: %q, want %q", expression, got, want)
-	}
+	expect.Equal(t, t.eval(expression), want, "%s", expression)
 }
 
 // mouse moves, presses or releases the mouse at a place in an element, given as fractions of its
@@ -326,10 +323,8 @@ func (t *tab) is(expression, want string) {
 func (t *tab) mouse(kind, selector string, x, y float64) {
 	t.Helper()
 	var r [4]float64
-	if err := json.Unmarshal([]byte(t.eval("(() => { const e = document.querySelector("+quoted(selector)+
-		"); e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return JSON.stringify([r.left, r.top, r.width, r.height]); })()")), &r); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, json.Unmarshal([]byte(t.eval("(() => { const e = document.querySelector("+quoted(selector)+
+		"); e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return JSON.stringify([r.left, r.top, r.width, r.height]); })()")), &r))
 	p := map[string]any{"type": kind, "x": r[0] + x*r[2], "y": r[1] + y*r[3]}
 	if kind != "mouseMoved" {
 		p["button"], p["clickCount"] = "left", 1
@@ -343,10 +338,8 @@ func (t *tab) wheel(selector string, by float64) {
 	t.Helper()
 	t.mouse("mouseMoved", selector, .5, .5)
 	var at [2]float64
-	if err := json.Unmarshal([]byte(t.eval("(() => { const r = document.querySelector("+quoted(selector)+
-		").getBoundingClientRect(); return JSON.stringify([r.left + r.width / 2, r.top + r.height / 2]); })()")), &at); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, json.Unmarshal([]byte(t.eval("(() => { const r = document.querySelector("+quoted(selector)+
+		").getBoundingClientRect(); return JSON.stringify([r.left + r.width / 2, r.top + r.height / 2]); })()")), &at))
 	t.call("Input.dispatchMouseEvent", map[string]any{"type": "mouseWheel", "x": at[0], "y": at[1], "deltaX": 0, "deltaY": by}, nil)
 }
 

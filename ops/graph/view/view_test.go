@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -256,9 +257,7 @@ func TestHTMLOfCaptures(t *testing.T) {
 		for _, c := range m.Chips {
 			got.L1, got.DRAM = max(got.L1, slices.Max(c.L1)), max(got.DRAM, slices.Max(c.DRAM))
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		expect.NoDiff(t, got, want, "%s", name)
 	}
 }
 
@@ -306,9 +305,7 @@ func TestReportIsNoMarkup(t *testing.T) {
 	p := finish(t, r)
 	var page bytes.Buffer
 	devtest.Must(t, HTML(&page, bad, p, nil))
-	if n := strings.Count(page.String(), "<script"); n != 4 {
-		t.Errorf("%d scripts, want the report and three", n)
-	}
+	expect.Equal(t, strings.Count(page.String(), "<script"), 4, "scripts, which are the report and three")
 	if m := document(t, page.String()); m.Ops[0].Name != bad {
 		t.Errorf("%q", m.Ops[0].Name)
 	}
@@ -368,11 +365,7 @@ func TestChipsOfAMesh(t *testing.T) {
 		for _, c := range m.Chips {
 			got[c.ID] = []int64{slices.Max(c.L1), slices.Max(c.DRAM)}
 		}
-		if d := cmp.Diff(c.want, got); d != "" {
-			t.Errorf("%s: L1 and DRAM by chip: %s", name, d)
-		}
-		if m.Chips[1].Place != "(1, 0)" {
-			t.Errorf("%s: chip 1 is at %q", name, m.Chips[1].Place)
-		}
+		expect.NoDiff(t, got, c.want, "%s: L1 and DRAM by chip", name)
+		expect.Equal(t, m.Chips[1].Place, "(1, 0)", "%s: chip 1 is at", name)
 	}
 }

@@ -181,9 +181,7 @@ func (s *served) start(t *testing.T, what string) (*exec.Cmd, *bufio.Scanner, *b
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	return cmd, bufio.NewScanner(out), &stderr
 }
 
@@ -195,9 +193,7 @@ func TestKilledProcess(t *testing.T) {
 			victim, lines, stderr := s.start(t, "forever")
 			for lines.Scan() && lines.Text() != hwtest.VictimRunning {
 			}
-			if n := d.Node(0).OpenFiles(); n != files {
-				t.Errorf("%d files are open, want the victim's %d", n, files)
-			}
+			expect.Equal(t, d.Node(0).OpenFiles(), files, "open files, which are the victim's")
 			if got := s.resources(t, false); !got.locked || got.windows >= free.windows {
 				t.Errorf("the victim holds nothing: %+v, and free are %+v", got, free)
 			}
@@ -213,9 +209,7 @@ func TestKilledProcess(t *testing.T) {
 				t.Errorf("the victim: %s", stderr)
 			}
 			s.quiet(t)
-			if got := s.resources(t, true); got != free {
-				t.Errorf("held after the victim's end: %+v, want %+v", got, free)
-			}
+			expect.Equal(t, s.resources(t, true), free, "held after the victim's end")
 
 			second, _, stderr := s.start(t, "once")
 			if err := second.Wait(); err != nil {
@@ -337,9 +331,7 @@ func (s *served) resources(t *testing.T, quiet bool) (r resources) {
 	for ; err == nil; r.windows++ {
 		_, err = d.OpenWindow(2<<20, kmd.WriteCombined)
 	}
-	if !errors.Is(err, kmd.ErrBusy) {
-		t.Errorf("after %d windows: %v", r.windows, err)
-	}
+	expect.Fails(t, err, kmd.ErrBusy, "after %d windows", r.windows)
 	for err = nil; err == nil && quiet; r.regions++ {
 		_, err = d.PinHostMemory(4096)
 	}
@@ -373,10 +365,7 @@ func FuzzServer(f *testing.F) {
 	f.Add(open, message(serve.Head{Op: opIoctl, Object: 1, Size: 40, Off: 1 << 60, Val: 0xFA07}, make([]byte, 40)...))
 	f.Add(message(serve.Head{Op: opFile, Size: 4}, []byte("proc")...), message(serve.Head{Op: serve.OpWrite, Size: 1 << 31}))
 	card := sim.Blackhole()
-	d, err := card.Driver()
-	if err != nil {
-		f.Fatal(err)
-	}
+	d := expect.Value(card.Driver())(f)
 	f.Cleanup(func() { _ = card.Close() }) // its last file is closed
 	f.Fuzz(func(t *testing.T, first, then []byte) {
 		// Each input has a server of its own: nothing of one happens during the next, whose

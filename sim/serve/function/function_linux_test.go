@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
@@ -46,9 +47,7 @@ func (m *memory) Write(paddr uint64, p []byte) {
 func start(t testing.TB, load Loader) (c *Client, server *net.UnixConn, end func() error) {
 	t.Helper()
 	conn, f, err := serve.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	defer f.Close()
 	if server, err = serve.ConnOf(f); err != nil {
 		t.Fatal(err)
@@ -67,18 +66,14 @@ func start(t testing.TB, load Loader) (c *Client, server *net.UnixConn, end func
 func TestRequests(t *testing.T) {
 	lib := &memory{mem: make([]byte, hostBase)}
 	c, _, end := start(t, func(path string, cb Callbacks) (Library, error) {
-		if path != "a library" {
-			t.Errorf("path %q", path)
-		}
+		expect.Equal(t, path, "a library", "path")
 		lib.cb = cb
 		return lib, nil
 	})
 	defer end()
 	host := make([]byte, hostBase)
 	c.ServeCalls(func(tr *Transfer) {
-		if tr.Device != 0 {
-			t.Errorf("device %d", tr.Device)
-		}
+		expect.Equal(t, tr.Device, 0, "device")
 		if tr.Write {
 			copy(host[tr.Addr:], tr.Data)
 		} else {
@@ -158,9 +153,7 @@ func TestServerGone(t *testing.T) {
 
 func TestBrokenClient(t *testing.T) {
 	conn, f, err := serve.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	server, err := serve.ConnOf(f)
 	must(t, errors.Join(err, f.Close()))
 	served := make(chan error, 1)
@@ -168,9 +161,7 @@ func TestBrokenClient(t *testing.T) {
 	c := serve.NewConn(conn)
 	defer c.Close()
 	must(t, c.Greet(serve.ServiceFunction, -1))
-	if err := <-served; !errors.Is(err, serve.ErrProtocol) {
-		t.Errorf("without memory: %v", err)
-	}
+	expect.Fails(t, <-served, serve.ErrProtocol, "without memory")
 }
 
 func BenchmarkAccess(b *testing.B) {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -80,21 +79,15 @@ func TestMonitorGroupsByCard(t *testing.T) {
 func TestMonitorSumsDontWrap(t *testing.T) {
 	s := snapshot()
 	s.Entries[0].Memory[0].Allocated = math.MaxUint64
-	if got := newMonitorReport(s).Devices[0].Memory[0].Allocated; got != math.MaxUint64 {
-		t.Errorf("the sum is %d", got)
-	}
-	if got := share(math.MaxUint64, 1); got != 1 {
-		t.Errorf("a share of %v", got)
-	}
+	expect.Equal(t, newMonitorReport(s).Devices[0].Memory[0].Allocated, math.MaxUint64, "the sum")
+	expect.Equal(t, share(math.MaxUint64, 1), 1, "a share")
 }
 
 func TestMonitorTable(t *testing.T) {
 	var b bytes.Buffer
 	devtest.Must(t, cli.Print(&b, newMonitorReport(snapshot()).print))
 	want := string(expect.Value(os.ReadFile("testdata/table.txt"))(t))
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, b.String(), want, "b.String()")
 }
 
 func TestMonitorActivity(t *testing.T) {
@@ -112,9 +105,7 @@ DEVICE        PID  WORKERS  BUSY NOW    BUSY  KERNELS  QUEUE  PREFETCHER IDLE  B
 0000:01:00.0  100       80    12.5 %  25.0 %       77      0           50.0 %   10.0 %           20.0 %   80.0 %
                                                            1            0.0 %    0.0 %            0.0 %    0.0 %
 `
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, b.String(), want, "b.String()")
 	var text strings.Builder
 	_, err := r.metrics().WriteTo(&text)
 	devtest.Must(t, err)
@@ -220,9 +211,7 @@ func shown(s *usage.Snapshot, width, height int) *monitorView {
 func TestMonitorViewShows(t *testing.T) {
 	v := shown(snapshot(), 80, 16)
 	want := string(expect.Value(os.ReadFile("testdata/view.txt"))(t))
-	if diff := cmp.Diff(want, screen(v)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, screen(v), want, "screen(v)")
 }
 
 func TestMonitorViewFits(t *testing.T) {
@@ -336,9 +325,7 @@ func TestMonitorViewRuns(t *testing.T) {
 	var out bytes.Buffer
 	p := tea.NewProgram(v, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(&out), tea.WithoutSignalHandler(),
 		tea.WithWindowSize(80, 24))
-	if _, err := p.Run(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(p.Run())(t)
 	if polls.Load() < 3 || !strings.Contains(out.String(), "/dev/tenstorrent/0") {
 		t.Errorf("%d polls, output %q", polls.Load(), out.String())
 	}

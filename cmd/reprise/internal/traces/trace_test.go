@@ -13,13 +13,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
@@ -67,13 +66,9 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 				recorded := found[0]
 				c.Steps, recorded.Steps = nil, nil // their names are lines of their own
 				devtest.Must(t, errors.Join(c.Print(&read), recorded.Print(&own)))
-				if own.String() != read.String() {
-					t.Error("the commands in DRAM aren't those that were recorded")
-				}
+				expect.NoDiff(t, read.String(), own.String(), "commands in DRAM")
 			}
-			if found != 1 {
-				t.Errorf("%d sizes of pages give a trace, want 1", found)
-			}
+			expect.Equal(t, found, 1, "sizes of pages give a trace")
 		})
 	}
 }
@@ -168,15 +163,11 @@ func TestTraceImport(t *testing.T) {
 					t.Errorf("trace run --set addend=9, step %v: no buffer with hash %s in\n%s", step, want, text.String())
 				}
 			}
-			if err := (&traceRunCmd{loadFlags: flags, Replays: 1, Set: map[string]uint32{"scale": 9}}).Run(b.Ctx,
-				cli.Streams{Out: &text}); !errors.Is(err, tracebuf.ErrNoParam) {
-				t.Errorf("trace run --set of no parameter: %v", err)
-			}
+			expect.Fails(t, (&traceRunCmd{loadFlags: flags, Replays: 1, Set: map[string]uint32{"scale": 9}}).Run(b.Ctx,
+				cli.Streams{Out: &text}), tracebuf.ErrNoParam, "trace run --set of no parameter")
 			imported, err := flags.read(b.Ctx)
 			b.Must(err)
-			if diff := cmp.Diff(saved.Target, imported.Target); diff != "" {
-				t.Errorf("target (-recorder +import):\n%s", diff)
-			}
+			expect.NoDiff(t, imported.Target, saved.Target, "target")
 			c.DryRun = true
 			b.Must(os.Remove(filepath.Join(dir, "0.bin")))
 			if err := c.Run(b.Ctx, cli.Streams{Out: &text}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "0.bin") {

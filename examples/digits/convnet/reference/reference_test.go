@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/examples/digits"
@@ -15,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits/convnet/reference"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -56,9 +55,7 @@ func TestBatchesAreTheSame(t *testing.T) {
 	for batch := range slices.Chunk(images[:40], 7) {
 		apart = append(apart, reference.Scores(chip.Blackhole, n, batch)...)
 	}
-	if diff := cmp.Diff(all, apart); diff != "" {
-		t.Errorf("in batches of 7 (-all +apart):\n%s", diff)
-	}
+	expect.NoDiff(t, apart, all, "in batches of 7")
 }
 
 func TestDevicesAgreeBitForBit(t *testing.T) {
@@ -106,9 +103,7 @@ func agrees(t *testing.T, target kmd.Target) {
 		devtest.Must(t, q.Read(ctx, b, 0, pages))
 		got, err := n.DecodeScores(pages, room)
 		devtest.Must(t, err)
-		if diff := cmp.Diff(reference.Scores(dev.Arch(), n, images), got[:len(images)]); diff != "" {
-			t.Errorf("%s (-reference +device):\n%s", how, diff)
-		}
+		expect.NoDiff(t, got[:len(images)], reference.Scores(dev.Arch(), n, images), "%s", how)
 	}
 	check("run", images[:room], m.Run)
 	trace, err := d.Capture(ctx, "digits", m.Run)

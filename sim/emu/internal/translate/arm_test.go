@@ -5,23 +5,26 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// armWords returns the instructions that f emits; x5 is in w11, x6 in w12, x7 in w26, and no other
+// armWords are the instructions that f emits; x5 is in w11, x6 in w12, x7 in w26, and no other
 // has a home.
-func armWords(f func(*arm)) (w []uint32) {
+func armWords(f func(*arm)) string {
 	e := newArm(&program{ops: make([]rv32.Op, 64)})
 	e.home[5], e.home[6], e.home[7] = 11, 12, 26
 	f(e)
+	var w []uint32
 	for b := e.b; len(b) > 0; b = b[4:] {
 		w = append(w, binary.LittleEndian.Uint32(b))
 	}
-	return w
+	return strings.Trim(fmt.Sprintf("%08X", w), "[]")
 }
 
 //go:embed testdata/arm.txt
@@ -29,9 +32,6 @@ var encodings string
 
 // Instructions of arm64 are encoded as GNU as does it.
 func TestArmEncodings(t *testing.T) {
-	inst := func(code rv32.Opcode, rd, rs1, rs2 uint8, imm int32) func(*arm) {
-		return func(e *arm) { e.compute(rv32.Inst{Code: code, Rd: rd, Rs1: rs1, Rs2: rs2, Imm: imm}) }
-	}
 	op := func(code uint32, d, n, m uint8) func(*arm) { return func(e *arm) { e.op(code, d, n, m) } }
 	want := map[string]string{}
 	for line := range strings.Lines(encodings) {
@@ -104,58 +104,22 @@ func TestArmEncodings(t *testing.T) {
 		{"str w11, [x2, w1, uxtw #2]", op(aSTR|armScaled, 11, w2, w1)},
 		{"br x0", func(e *arm) { e.enter() }},
 		{"ret", func(e *arm) { e.ret() }},
-		{"mov w11, #-2048", inst(rv32.LI, 5, 0, 0, -2048)},
-		{"add w12, w11, #1", inst(rv32.ADDI, 6, 5, 0, 1)},
-		{"mov w12, w11", inst(rv32.ADDI, 6, 5, 0, 0)},
-		{"mov w12, #-5", inst(rv32.ADDI, 6, 0, 0, -5)},
-		{"ldr w0, [x4, #32]; sub w0, w0, #2048; str w0, [x4, #36]", inst(rv32.ADDI, 9, 8, 0, -2048)},
-		{"cmp w26, #7; cset w11, lt", inst(rv32.SLTI, 5, 7, 0, 7)},
-		{"cmn w26, #7; cset w11, lo", inst(rv32.SLTIU, 5, 7, 0, -7)},
-		{"mov w0, #0; cmp w0, #1; cset w11, lo", inst(rv32.SLTIU, 5, 0, 0, 1)},
-		{"cmp w12, w26; cset w11, lt", inst(rv32.SLT, 5, 6, 7, 0)},
-		{"cmp wzr, w26; cset w11, lo", inst(rv32.SLTU, 5, 0, 7, 0)},
-		{"and w11, w26, #0xff", inst(rv32.ANDI, 5, 7, 0, 255)},
-		{"and w11, w26, #0xfffffffe", inst(rv32.ANDI, 5, 7, 0, -2)},
-		{"orr w11, w26, #0xfffff800", inst(rv32.ORI, 5, 7, 0, -2048)},
-		{"eor w11, wzr, #1", inst(rv32.XORI, 5, 0, 0, 1)},
-		{"mov w1, #-1; eor w11, w26, w1", inst(rv32.XORI, 5, 7, 0, -1)},
-		{"mov w1, #5; and w11, w26, w1", inst(rv32.ANDI, 5, 7, 0, 5)},
-		{"lsl w11, w26, #3", inst(rv32.SLLI, 5, 7, 0, 3)},
-		{"lsr w11, w26, #3", inst(rv32.SRLI, 5, 7, 0, 3)},
-		{"asr w11, w26, #3", inst(rv32.SRAI, 5, 7, 0, 3)},
-		{"ror w11, w26, #3", inst(rv32.RORI, 5, 7, 0, 3)},
-		{"lsl w11, w26, w12", inst(rv32.SLL, 5, 7, 6, 0)},
-		{"lsr w11, w26, w12", inst(rv32.SRL, 5, 7, 6, 0)},
-		{"asr w11, w26, w12", inst(rv32.SRA, 5, 7, 6, 0)},
-		{"ror w11, w26, w12", inst(rv32.ROR, 5, 7, 6, 0)},
-		{"neg w1, w12; ror w11, w26, w1", inst(rv32.ROL, 5, 7, 6, 0)},
-		{"mul w11, w26, w12", inst(rv32.MUL, 5, 7, 6, 0)},
-		{"smull x0, w26, w12; lsr x11, x0, #32", inst(rv32.MULH, 5, 7, 6, 0)},
-		{"umull x0, w26, w12; lsr x11, x0, #32", inst(rv32.MULHU, 5, 7, 6, 0)},
-		{"sxtw x0, w26; mul x0, x0, x12; lsr x11, x0, #32", inst(rv32.MULHSU, 5, 7, 6, 0)},
-		{"sdiv w2, w26, w12; cmp w12, wzr; csinv w11, w2, wzr, ne", inst(rv32.DIV, 5, 7, 6, 0)},
-		{"udiv w2, w26, w12; cmp w12, wzr; csinv w11, w2, wzr, ne", inst(rv32.DIVU, 5, 7, 6, 0)},
-		{"sdiv w2, w26, w12; msub w11, w2, w12, w26", inst(rv32.REM, 5, 7, 6, 0)},
-		{"ldr w0, [x4, #32]; ldr w1, [x4, #36]; udiv w2, w0, w1; msub w0, w2, w1, w0; str w0, [x4, #40]", inst(rv32.REMU, 10, 8, 9, 0)},
-		{"cmp w26, w12; csel w11, w26, w12, lt", inst(rv32.MIN, 5, 7, 6, 0)},
-		{"cmp w26, w12; csel w11, w26, w12, lo", inst(rv32.MINU, 5, 7, 6, 0)},
-		{"cmp w26, w12; csel w11, w26, w12, gt", inst(rv32.MAX, 5, 7, 6, 0)},
-		{"cmp w26, w12; csel w11, w26, w12, hi", inst(rv32.MAXU, 5, 7, 6, 0)},
-		{"add w11, w12, w26, lsl #1", inst(rv32.SH1ADD, 5, 7, 6, 0)},
-		{"add w11, w12, w26, lsl #3", inst(rv32.SH3ADD, 5, 7, 6, 0)},
-		{"and w0, w26, #0xffff; orr w11, w0, w12, lsl #16", inst(rv32.PACK, 5, 7, 6, 0)},
-		{"eon w11, w26, w12", inst(rv32.XNOR, 5, 7, 6, 0)},
-		{"clz w11, w26", inst(rv32.CLZ, 5, 7, 0, 0)},
-		{"rbit w0, w26; clz w11, w0", inst(rv32.CTZ, 5, 7, 0, 0)},
-		{"sxtb w11, w26", inst(rv32.SEXTB, 5, 7, 0, 0)},
-		{"sxth w11, w26", inst(rv32.SEXTH, 5, 7, 0, 0)},
-		{"rev w11, w26", inst(rv32.REV8, 5, 7, 0, 0)},
-		{"rbit w0, w26; rev w11, w0", inst(rv32.BREV8, 5, 7, 0, 0)},
-		{"fmov s0, w26; cnt v0.8b, v0.8b; addv b0, v0.8b; fmov w11, s0", inst(rv32.CPOP, 5, 7, 0, 0)},
-		{"fmov s0, w26; cmtst v0.8b, v0.8b, v0.8b; fmov w11, s0", inst(rv32.ORCB, 5, 7, 0, 0)},
-		{"ldr w0, [x4, #32]; fmov s0, w0; cmtst v0.8b, v0.8b, v0.8b; fmov w0, s0; str w0, [x4, #36]", inst(rv32.ORCB, 9, 8, 0, 0)},
+		{"mov w11, #-2048", func(e *arm) { e.compute(rv32.Inst{Code: rv32.LI, Rd: 5, Imm: -2048}) }},
 	} {
-		expect.Equal(t, strings.Trim(fmt.Sprintf("%08X", armWords(c.emit)), "[]"), want[c.text], "%s", c.text)
+		expect.Equal(t, armWords(c.emit), want[c.text], "%s", c.text)
+	}
+}
+
+//go:embed testdata/arm_compute.txt
+var computing string
+
+func TestArmComputes(t *testing.T) {
+	for line := range strings.Lines(computing) {
+		if c := strings.Split(strings.TrimSpace(line), " = "); len(c) == 3 {
+			w := expect.Value(strconv.ParseUint(c[0][:8], 16, 32))(t)
+			emit := func(e *arm) { e.compute(rv32.Decode(chip.Blackhole, uint32(w), 0)) }
+			expect.Equal(t, armWords(emit), c[2], "%s: %s", c[0], c[1])
+		}
 	}
 }
 

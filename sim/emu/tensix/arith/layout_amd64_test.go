@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func offsets(t reflect.Type, at uintptr, m map[string]uintptr) map[string]uintptr {
@@ -39,9 +39,7 @@ func TestTheAssemblyKnowsTheLayoutOfItsOperands(t *testing.T) {
 		{fmaKernel{}, map[string]uintptr{"flipX": 0, "flipZ": 4, "signed": 8, "sticky": 12}},
 	} {
 		typ := reflect.TypeOf(c.v)
-		if diff := cmp.Diff(c.want, offsets(typ, 0, map[string]uintptr{})); diff != "" {
-			t.Errorf("%v (-assembly +Go):\n%s", typ, diff)
-		}
+		expect.NoDiff(t, offsets(typ, 0, map[string]uintptr{}), c.want, "%v", typ)
 	}
 	if got := reflect.TypeFor[RowB]().Size(); got != 192 {
 		t.Errorf("a RowB has %d bytes, the assembly steps by 192", got)

@@ -4,22 +4,15 @@ import (
 	"os"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func TestCommittedTablesAreWhatTheirTextsSay(t *testing.T) {
 	t.Chdir("../..")
 	for _, o := range outputs {
 		want, err := o.generated()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(o.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s is out of date: run go generate in sim/emu/tensix (-want +got):\n%s", o.file, diff)
-		}
+		expect.Must(t, err)
+		got := expect.Value(os.ReadFile(o.file))(t)
+		expect.NoDiff(t, string(got), string(want), "%s is out of date: run go generate in sim/emu/tensix", o.file)
 	}
 }
