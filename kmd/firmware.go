@@ -195,9 +195,9 @@ type Feature uint8
 const (
 	FeatureNOCCleanup   Feature = iota // Device.SetNOCCleanups, since driver 2.2.0
 	FeaturePower                       // Device.SetPower, since driver 2.6.0
-	FeatureExport                      // Window.Export, since driver 2.10.0 on a kernel from 5.8 on
-	FeatureSMCMessage                  // Device.SMCMessage, newer than 2.10
-	FeatureNOCAccess                   // Device.NOCRead and NOCWrite, newer than 2.10
+	FeatureExport                      // since driver 2.10.0 on a kernel from 5.8 on
+	FeatureSMCMessage                  // newer than 2.10
+	FeatureNOCAccess                   // newer than 2.10
 	FeatureReadOnlyPins                // PinConfig.ReadOnly, since driver 2.9.0 with a translating IOMMU
 	numFeatures
 )

@@ -220,8 +220,7 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	if err := want.answer(); err != nil {
 		return err
 	}
-	switch req {
-	case kabi.IoctlPinPages:
+	if req == kabi.IoctlPinPages {
 		va, size := pinRange(arg)
 		in, at, ok := p.mem.recordable(va, size)
 		switch {
@@ -231,8 +230,6 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 			in = whole(va, size)
 		}
 		p.mem.add(&pin{file: f.n, va: va, at: at}, in)
-	case kabi.IoctlAllocateDMABuf:
-		p.mem.allocated(f.n, arg)
 	}
 	return nil
 }
@@ -242,44 +239,19 @@ func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	got := Event{Kind: KindMmap, File: f.n, Map: p.maps, Off: offset, Size: uint64(length)}
-	buffer := p.mem.buffer(f.n, offset)
-	var mem []byte
-	if buffer != nil {
-		host, err := p.mem.attachBuffer(buffer, length, nil)
-		if err != nil {
-			return seam.Mapping{}, err
-		}
-		mem, got.Value = host.host, 1
-	}
 	want := p.eventLocked(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size })
 	if err := p.answer(want); err != nil {
-		if buffer != nil {
-			err = errors.Join(err, p.mem.drop(buffer, false))
-		}
 		return seam.Mapping{}, err
 	}
 	p.maps++
-	n := got.Map
-	m := seam.Mapping{Mem: mem, Unmap: func() error { return f.unmap(n, buffer) }}
-	if buffer == nil {
-		m.IO = &playedMap{p: p, file: f.n, n: n}
-	}
-	return m, nil
+	m := &playedMap{p: p, file: f.n, n: got.Map}
+	return seam.Mapping{IO: m, Unmap: m.unmap}, nil
 }
 
-func (f *playedFile) unmap(n uint64, buffer *pin) error {
-	p := f.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	got := Event{Kind: KindUnmap, File: f.n, Map: n}
-	if buffer != nil {
-		got.Value, got.Off = 1, buffer.off
-	}
-	err := p.answer(p.eventLocked(&got, anyEvent))
-	if buffer != nil {
-		err = errors.Join(err, p.mem.drop(buffer, false))
-	}
-	return err
+func (m *playedMap) unmap() error {
+	m.p.mu.Lock()
+	defer m.p.mu.Unlock()
+	return m.p.answer(m.p.eventLocked(&Event{Kind: KindUnmap, File: m.file, Map: m.n}, anyEvent))
 }
 
 func (f *playedFile) Close() error {

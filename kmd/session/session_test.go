@@ -184,7 +184,7 @@ func TestDifferences(t *testing.T) {
 			e.Device = []session.Delta{{Pin: 3, Data: []byte{1}}}
 			return e.Kind == session.KindStore
 		}, "store"},
-		{"the kind", func(e *session.Event) bool { e.Kind = session.KindUnmap; return true }, "munmap"},
+		{"the kind", func(e *session.Event) bool { e.Kind = session.KindClose; return true }, "close"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, at := changed(t, file, tt.change)
@@ -303,18 +303,18 @@ func TestRecordHostMemory(t *testing.T) {
 		if err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
-		buffer, err := d.AllocateDMABuffer(4096)
+		more, err := d.PinHostMemory(4096)
 		if err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
-		buffer.Bytes()[7] = own
+		more.Bytes()[7] = own
 		pcie := c.PCIe(chip.NOC0)
 		err = errors.Join(
-			d.Write32(pcie, pinned.NOCAddr()+4100, 0x11223344), d.Write(pcie, buffer.NOCAddr()+64, []byte("from the device!")),
+			d.Write32(pcie, pinned.NOCAddr()+4100, 0x11223344), d.Write(pcie, more.NOCAddr()+64, []byte("from the device!")),
 			d.Alive(), // reads after the writes
 		)
-		got := append(bytes.Clone(pinned.Bytes()[4096:4108]), buffer.Bytes()[:96]...)
-		return got, errors.Join(err, buffer.Close(), pinned.Close(), d.Close())
+		got := append(bytes.Clone(pinned.Bytes()[4096:4108]), more.Bytes()[:96]...)
+		return got, errors.Join(err, more.Close(), pinned.Close(), d.Close())
 	}
 	var file bytes.Buffer
 	r := session.Record(sim.Wormhole(sim.Synchronous()), &file)
