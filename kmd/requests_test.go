@@ -66,9 +66,8 @@ func TestFeaturesAreProbed(t *testing.T) {
 
 func TestWithoutTheFeature(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{Version: driver.Version{Major: 2}})
-	_, pin := m.dev.Pin(kmd.PinConfig{Size: 1, ReadOnly: true})
 	for name, err := range map[string]error{
-		"read-only pin": pin, "cleanup": m.dev.SetNOCCleanups(kmd.NOCStore{}), "power": m.dev.SetPower(0),
+		"cleanup": m.dev.SetNOCCleanups(kmd.NOCStore{}), "power": m.dev.SetPower(0),
 	} {
 		if !errors.Is(err, kmd.ErrDriverTooOld) || !strings.Contains(err.Error(), "tt-kmd") {
 			t.Errorf("%s: %v", name, err)

@@ -34,10 +34,9 @@ func (c Caching) String() string {
 type Ordering uint8
 
 const (
-	Strict       Ordering = iota // all in order; every write waits for the one before
-	Relaxed                      // writes overtake writes
-	Posted                       // reads overtake writes too, and nothing acknowledges a write
-	PostedStrict                 // posted writes in order; Blackhole, not with Multicast
+	Strict  Ordering = iota // all in order; every write waits for the one before
+	Relaxed                 // writes overtake writes
+	Posted                  // reads overtake writes too, and nothing acknowledges a write
 )
 
 // hardware returns the register value (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md).
@@ -47,8 +46,6 @@ func (o Ordering) hardware() chip.Ordering {
 		return chip.Relaxed
 	case Posted:
 		return chip.Posted
-	case PostedStrict:
-		return 3 // tt-umd tt-kmd-lib/api/tt-kmd-lib/tt_kmd_lib.h
 	}
 	return chip.Strict
 }
@@ -66,9 +63,6 @@ type WindowConfig struct {
 	// Start is the other corner with Multicast, and zero without.
 	Start    chip.XY
 	Ordering Ordering
-	// StaticVC keeps all requests on one virtual channel, which orders writes to one tile.
-	// Blackhole only.
-	StaticVC bool
 }
 
 // Window is a mapped TLB window. Accesses are single instructions of the method's width and don't
@@ -224,12 +218,8 @@ func (w *Window) configure(c *WindowConfig) error {
 		return fmt.Errorf("%w: tile %v from %v: coordinates have 6 bits", ErrOutOfRange, c.Target, c.Start)
 	case !c.Multicast && c.Start != chip.XY{}:
 		return fmt.Errorf("%w: a start corner %v without multicast", ErrOutOfRange, c.Start)
-	case c.NOC > chip.NOC1 || c.Ordering > PostedStrict:
+	case c.NOC > chip.NOC1 || c.Ordering > Posted:
 		return fmt.Errorf("%w: network %d, ordering %d", ErrOutOfRange, c.NOC, c.Ordering)
-	case c.Ordering == PostedStrict && (w.dev.arch == chip.Wormhole || c.Multicast):
-		return fmt.Errorf("%w: posted writes in order need Blackhole and a single tile", ErrOutOfRange)
-	case c.StaticVC && w.dev.arch == chip.Wormhole:
-		return fmt.Errorf("%w: the driver drops a static virtual channel on Wormhole", ErrOutOfRange)
 	}
 	w.Drain()
 	t := &w.arg.In.Config
@@ -243,9 +233,6 @@ func (w *Window) configure(c *WindowConfig) error {
 	}
 	if c.Multicast {
 		t.Mcast = 1
-	}
-	if c.StaticVC {
-		t.StaticVC = 1
 	}
 	w.writeOnly.Store(c.Multicast)
 	if err := ioctl(w.dev.file, kabi.IoctlConfigureTLB, &w.arg); err != nil {
