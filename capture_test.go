@@ -285,7 +285,6 @@ func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 				"replay":     trace.Replay(b.Ctx),
 				"save":       trace.Save(b.Ctx, io.Discard),
 				"verify":     trace.Debug().Verify(b.Ctx),
-				"inspect":    second(trace.Debug().Inspect(b.Ctx)),
 				"step":       trace.Debug().Step(b.Ctx, nil),
 			} {
 				b.fails(fmt.Sprintf("%s of a released %s", what, name), err, reprise.ErrReleased)

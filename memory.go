@@ -58,39 +58,15 @@ func (s *MemorySnapshot) Without(b *Buffer) error {
 // It returns the address in every bank, a function like [Buffer.Page], and one that frees the
 // memory in the snapshot.
 func (s *MemorySnapshot) Take(c BufferConfig) (addr uint32, page func(i int) (Place, bool), free func() error, err error) {
-	b, err := s.take(&c)
-	if err != nil {
-		return 0, nil, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
-	}
-	return b.Addr(), b.Page, func() error { return s.mem.Free(b.ext) }, nil
-}
-
-func (s *MemorySnapshot) take(c *BufferConfig) (*Buffer, error) {
-	b, r, err := s.d.plan(c)
-	if err != nil {
-		return nil, err
-	}
-	e, err := place(s.mem, c, r)
-	if err != nil {
-		return nil, err
-	}
-	b.setExtent(e)
-	return b, nil
-}
-
-// WouldFit returns the addresses that buffers would get if they were allocated one after the other.
-// The snapshot doesn't change.
-func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
-	with := &MemorySnapshot{d: s.d, mem: s.mem.Clone()}
-	out := make([]uint32, 0, len(cs))
-	for i := range cs {
-		b, err := with.take(&cs[i])
-		if err != nil {
-			return nil, fmt.Errorf("reprise: buffer %q would not fit: %w", cs[i].Name, err)
+	b, r, err := s.d.plan(&c)
+	if err == nil {
+		var e allocator.Extent
+		if e, err = place(s.mem, &c, r); err == nil {
+			b.setExtent(e)
+			return b.Addr(), b.Page, func() error { return s.mem.Free(e) }, nil
 		}
-		out = append(out, b.Addr())
 	}
-	return out, nil
+	return 0, nil, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
 }
 
 // openLog keeps its error for UsageLog, because Open succeeds without the log.

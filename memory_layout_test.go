@@ -120,18 +120,25 @@ func TestMemorySnapshot(t *testing.T) {
 	shot := b.Dev.MemorySnapshot()
 	late := big
 	late.Name, late.Size = "late", 8*3<<29
-	_, err := b.Dev.MemorySnapshot().WouldFit(late)
+	_, _, _, err := b.Dev.MemorySnapshot().Take(late)
 	if _, then := b.Dev.NewBuffer(late); !errors.Is(err, reprise.ErrOutOfMemory) || !errors.Is(then, reprise.ErrOutOfMemory) {
 		t.Errorf("asked: %v, then: %v", err, then)
 	}
-	b.Says(err, `reprise: buffer "late" would not fit`, "most is held by big")
+	b.Says(err, `reprise: take buffer "late" of a snapshot`, "most is held by big")
 	b.Must(shot.Without(buf))
-	addrs := value(shot.WouldFit(late, late))(b)
+	var addrs []uint32
+	var frees []func() error
+	for range 2 {
+		addr, _, free, err := shot.Take(late)
+		b.Must(err)
+		addrs, frees = append(addrs, addr), append(frees, free)
+	}
 	if diff := cmp.Diff([]uint32{uint32(s.Low), uint32(s.Low) + 3<<29}, addrs); diff != "" {
 		t.Error(diff)
 	}
 	equal(t, b.Dev.Memory(allocator.DRAM).Allocated, 3<<30, "DRAM in use after asking")
-	if _, err := b.Dev.MemorySnapshot().WouldFit(reprise.BufferConfig{Kind: allocator.DRAM, Size: 10, PageSize: 3}); err == nil {
+	b.Must(errors.Join(frees[0](), frees[1]()))
+	if _, _, _, err := b.Dev.MemorySnapshot().Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: 10, PageSize: 3}); err == nil {
 		t.Error("an impossible buffer fits")
 	}
 	if diff := cmp.Diff([]string{"+ DRAM [0x40,0xc0000040) of big \"buffer\""}, texts(shot.Changes())); diff != "" {

@@ -1,7 +1,6 @@
 package reprise
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -346,19 +345,6 @@ func (d debugTrace) Results() []debug.Region {
 		}
 	}
 	return out
-}
-
-func (d debugTrace) Image(ctx context.Context, part int) (*tracebuf.Image, error) {
-	p := d.t.everyPart()[part]
-	im := *p.image
-	im.Bytes = make([]byte, len(p.image.Bytes))
-	if err := p.commandRegion(nil).Read(ctx, im.Bytes); err != nil {
-		return nil, err
-	}
-	if own := p.commands(); bytes.Equal(im.Bytes, p.q.q.TraceBytes(own)) { // as this runtime builds them
-		im.Bytes = own
-	}
-	return &im, nil
 }
 
 type controlLog struct {

@@ -37,22 +37,6 @@ func ExampleTracePerBank() {
 	// Output: 8388608 8192
 }
 
-func ExampleAllocator_Fits() {
-	a, err := allocator.New(allocator.Config{DRAMBanks: 8, DRAMBase: 64, DRAMEnd: 1 << 20, DRAMAlign: 64})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	half := allocator.Request{Size: 8 << 19, PageSize: 1 << 19, Owner: "half"}
-	es, err := a.Fits(half)
-	fmt.Println(es, err)
-	_, err = a.Fits(half, half)
-	fmt.Println(errors.Is(err, allocator.ErrOutOfMemory), a.Stats(allocator.DRAM).Allocated)
-	// Output:
-	// [DRAM [0x40,0x80040)] <nil>
-	// true 0
-}
-
 func ExampleAllocator_Fingerprint() {
 	a, err := allocator.New(allocator.Config{DRAMBanks: 8, DRAMBase: 64, DRAMEnd: 1 << 20, DRAMAlign: 64})
 	if err != nil {

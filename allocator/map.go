@@ -2,9 +2,7 @@ package allocator
 
 import (
 	"cmp"
-	"encoding/csv"
 	"fmt"
-	"io"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -135,91 +133,3 @@ func (e *MapEntry) what() string {
 	}
 	return strings.Join(parts, " ")
 }
-
-// The reports have the names and columns of tt-metal's memory reporter
-// (tt_metal/detail/reports/memory_reporter.cpp), in KB of 1024 B.
-const kb = 1024
-
-// WriteL1Summary writes l1_usage_summary.csv: the largest hole for an interleaved L1 buffer, in
-// each bank and over all banks.
-func (m *Map) WriteL1Summary(w io.Writer) error {
-	if _, err := io.WriteString(w, "This report indicates available space for interleaving L1 buffers\n"+
-		", Largest Contiguous Free Block (KB), Total Free L1 Space (KB)\n"); err != nil {
-		return err
-	}
-	s := m.stats(L1)
-	return table(w, []string{"", num(s.LargestHole / kb), num(s.LargestHole / kb * uint64(s.Banks))})
-}
-
-// WriteSummary writes memory_usage_summary.csv.
-func (m *Map) WriteSummary(w io.Writer) error {
-	if _, err := io.WriteString(w, ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\n"); err != nil {
-		return err
-	}
-	var rows [][]string
-	for _, k := range Kinds() {
-		if s := m.stats(k); s.Total != 0 {
-			rows = append(rows, []string{k.Code(), num(s.Total / kb), num(s.Allocated / kb), num(s.Free / kb), num(s.LargestHole / kb)})
-		}
-	}
-	return table(w, rows...)
-}
-
-// WriteDetailed writes detailed_memory_usage.csv with tt-metal's columns: for each region the
-// totals over all banks, then each bank with its blocks.
-func (m *Map) WriteDetailed(w io.Writer) error {
-	c := csv.NewWriter(w)
-	put := func(fields ...string) { _ = c.Write(fields) }
-	for i := range m.Regions {
-		r := &m.Regions[i]
-		var allocated uint64
-		for _, s := range r.Stats {
-			allocated += s.Allocated
-		}
-		s := r.Stats[0]
-		n := uint64(s.Banks)
-		put("", r.Name)
-		put("", "Total allocatable (KB):", num(s.Total*n/kb))
-		put("", "Total allocated (KB):", num(allocated*n/kb))
-		put("", "Total free (KB):", num(s.Free*n/kb))
-		for bank := range s.Banks {
-			put("Bank ID:", strconv.Itoa(bank))
-			put("", "", "Total allocatable (KB):", num(s.Total/kb))
-			put("", "", "Total free (KB):", num(s.Free/kb))
-			put("", "", "Total allocated (KB):", num(allocated/kb))
-			put("", "", "Largest free block (KB):", num(s.LargestHole/kb))
-			put("", "", "", "blockID", "address", "size", "prevID", "nextID", "allocated", "kind", "owner", "tag", "call site")
-			for j := range r.Entries {
-				e := &r.Entries[j]
-				prev, next, yes := "none", "none", "yes"
-				if j > 0 {
-					prev = strconv.Itoa(j - 1)
-				}
-				if j+1 < len(r.Entries) {
-					next = strconv.Itoa(j + 1)
-				}
-				if e.Free {
-					yes = "no"
-				}
-				put("", "", "", strconv.Itoa(j), num(e.Start), num(e.Bytes()), prev, next, yes, e.Kind, e.Owner, e.Tag, e.Site)
-			}
-		}
-	}
-	c.Flush()
-	return c.Error()
-}
-
-func (m *Map) stats(k Kind) Stats {
-	for i := range m.Regions {
-		for _, s := range m.Regions[i].Stats {
-			if s.Kind == k {
-				return s
-			}
-		}
-	}
-	return Stats{Kind: k}
-}
-
-func table(w io.Writer, rows ...[]string) error { return csv.NewWriter(w).WriteAll(rows) }
-
-func num(v uint64) string { return strconv.FormatUint(v, 10) }

@@ -1,11 +1,9 @@
 package allocator
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -92,50 +90,6 @@ func TestMapCovers(t *testing.T) {
 			t.Fatalf("%d extents, want %d", sum, len(a.all()))
 		}
 	})
-}
-
-func TestReports(t *testing.T) {
-	m := sample(t).Map()
-	write := func(f func(io.Writer) error) string {
-		var b strings.Builder
-		must(t, f(&b))
-		return b.String()
-	}
-	const l1 = "This report indicates available space for interleaving L1 buffers\n" +
-		", Largest Contiguous Free Block (KB), Total Free L1 Space (KB)\n" +
-		",19,57\n"
-	noDiff(t, write(m.WriteL1Summary), l1, "l1_usage_summary")
-	const summary = ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\n" +
-		"DRAM,63,6,56,55\n" +
-		"L1,20,1,19,19\n" +
-		"L1_SMALL,4,0,3,3\n" +
-		"TRACE,63,1,56,55\n"
-	noDiff(t, write(m.WriteSummary), summary, "memory_usage_summary")
-	r := csv.NewReader(strings.NewReader(write(m.WriteDetailed)))
-	r.FieldsPerRecord = -1
-	rows, err := r.ReadAll()
-	must(t, err)
-	var got []string
-	for _, row := range rows[:16] {
-		if len(row) > 13 {
-			row[13] = ""
-		}
-		got = append(got, strings.Join(row, ","))
-	}
-	want := []string{
-		",DRAM and trace", ",Total allocatable (KB):,127", ",Total allocated (KB):,14", ",Total free (KB):,113",
-		"Bank ID:,0", ",,Total allocatable (KB):,63", ",,Total free (KB):,56", ",,Total allocated (KB):,7", ",,Largest free block (KB):,55",
-		",,,blockID,address,size,prevID,nextID,allocated,kind,owner,tag,call site",
-		",,,0,64,4096,none,1,yes,DRAM,weights,buffer,", ",,,1,4160,1024,0,2,no,,,,", `,,,2,5184,2048,1,3,yes,DRAM,in <"&>,,`,
-		",,,3,7232,57280,2,4,no,,,,", ",,,4,64512,1024,3,none,yes,trace,decode,trace,", "Bank ID:,1",
-	}
-	for i := range got {
-		if cut := strings.Index(got[i], "buffer,"); cut >= 0 {
-			got[i] = got[i][:cut+len("buffer,")]
-		}
-	}
-	noDiff(t, got, want, "detailed_memory_usage")
-	expect.Equal(t, strings.Count(write(m.WriteDetailed), "Bank ID:"), 2+3+3, "banks")
 }
 
 func churn(t *rapid.T, a *Allocator, label string, steps int) []Extent {

@@ -41,21 +41,6 @@ func (a *Allocator) inherits(e *Extent) bool {
 	return a.origin != nil && e.from == a.origin && int(e.slot) < len(a.blocks) && a.blocks[e.slot].flags&blockInherited != 0
 }
 
-// Fits returns where requests would be placed one after the other. The error is that of the first
-// request that doesn't fit.
-func (a *Allocator) Fits(rs ...Request) ([]Extent, error) {
-	c := a.Clone()
-	out := make([]Extent, 0, len(rs))
-	for _, r := range rs {
-		e, err := c.Allocate(r)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
 // Fingerprint returns a hash of everything that decides where extents of a kind are placed:
 // geometry, policy and holes, but not owners. Allocators with equal fingerprints give the same
 // requests the same addresses. It is 0 if the device lacks the kind.

@@ -26,6 +26,9 @@ func (a Arch) String() string {
 	return fmt.Sprintf("arch(%d)", uint8(a))
 }
 
+// MarshalText returns a's name.
+func (a Arch) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
 // Valid reports whether a is an architecture that the package describes.
 func (a Arch) Valid() bool { return a == Wormhole || a == Blackhole }
 
@@ -138,11 +141,11 @@ var tileKinds = [...]string{"no tile", "Tensix", "Ethernet", "DRAM", "PCIe", "AR
 type Harvesting struct {
 	// Tensix has a bit per row on Wormhole and per column on Blackhole, from the smallest raw one
 	// up.
-	Tensix uint32
-	DRAM   uint32 // a bit per bank (Blackhole, at most one set)
+	Tensix uint32 `json:"tensix"`
+	DRAM   uint32 `json:"dram"` // a bit per bank (Blackhole, at most one set)
 	// Ethernet has a bit per channel (Blackhole). Products have at least two set: only twelve
 	// channels have virtual coordinates.
-	Ethernet uint32
+	Ethernet uint32 `json:"ethernet"`
 }
 
 // Fuses number rows and columns from the die's edges inwards (tt-umd HARVESTING_NOC_LOCATIONS,

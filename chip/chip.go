@@ -31,7 +31,7 @@ type route struct {
 }
 
 // New returns a chip of an architecture with units harvested, and with a Blackhole's PCIe tile at
-// (2,0) ([Chip.WithPCIe]). Errors wrap [ErrUnknownArch] or [ErrHarvesting].
+// (2,0). Errors wrap [ErrUnknownArch] or [ErrHarvesting].
 func New(a Arch, h Harvesting) (*Chip, error) {
 	if !a.Valid() {
 		return nil, fmt.Errorf("chip: new %s: %w", a, ErrUnknownArch)
@@ -40,23 +40,6 @@ func New(a Arch, h Harvesting) (*Chip, error) {
 		return nil, err
 	}
 	c := &Chip{arch: a, h: h, params: a.Params(), pcie: a.pcieTiles()[0]}
-	c.build()
-	return c, nil
-}
-
-// WithPCIe returns a copy of the chip that uses the PCIe tile at a raw coordinate. The error wraps
-// [ErrCoordinate].
-func (c *Chip) WithPCIe(raw XY) (*Chip, error) {
-	if c.Kind(raw) != PCIe {
-		return nil, &CoordinateError{c.arch, "raw", int(raw.X), int(raw.Y), "not a PCIe tile but " + c.Kind(raw).String()}
-	}
-	d := &Chip{arch: c.arch, h: c.h, params: c.params, pcie: raw}
-	d.build()
-	return d, nil
-}
-
-func (c *Chip) build() {
-	a := c.arch
 	for i, x := range a.tensixColumns() {
 		if a == Wormhole || c.h.Tensix>>i&1 == 0 {
 			c.columns = append(c.columns, x)
@@ -96,6 +79,7 @@ func (c *Chip) build() {
 		c.routeBlackhole()
 		c.banks = c.banksBlackhole()
 	}
+	return c, nil
 }
 
 // Arch returns the chip's architecture.

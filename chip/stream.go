@@ -42,17 +42,3 @@ func (s *StreamParams) Reg(n int, r StreamReg) uint32 {
 	}
 	return s.Base + uint32(n)*s.Stride + s.offset[r]
 }
-
-// Lookup is the reverse of Reg.
-func (s *StreamParams) Lookup(addr uint32) (n int, r StreamReg, ok bool) {
-	if addr < s.Base || addr >= s.Base+uint32(s.Count)*s.Stride {
-		return 0, 0, false
-	}
-	n, off := int((addr-s.Base)/s.Stride), (addr-s.Base)%s.Stride
-	for r, o := range s.offset {
-		if o == off {
-			return n, StreamReg(r), true
-		}
-	}
-	return 0, 0, false
-}

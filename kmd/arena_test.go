@@ -184,7 +184,7 @@ func TestMapRealPages(t *testing.T) {
 
 func TestReadOnlyPins(t *testing.T) {
 	m := blackhole(t)
-	h := value(m.dev.Pin(kmd.PinConfig{Size: 4096, ReadOnly: true}))(t)
+	h := value(m.dev.PinReadOnly(4096))(t)
 	h.Bytes()[0] = 7
 	var p [1]byte
 	if err := m.fn.ReadHost(h.NOCAddr(), p[:]); err != nil || p[0] != 7 {

@@ -47,8 +47,6 @@ type Device struct {
 	windows map[*Window]struct{}
 	memory  map[*HostMemory]struct{}
 	stale   map[*HostMemory]struct{} // not pinned again since Recover
-	buffers int                      // kernel buffers that the file has
-	mapped  map[*DMABuffer]struct{}
 }
 
 // Info is the PCI identity of a device and the version of its driver.
@@ -105,8 +103,7 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 		opt(&o)
 	}
 	d := &Device{path: t.String(), target: t, flags: o.flags, file: &liveFile{}, mapMemory: mapMemory,
-		windows: map[*Window]struct{}{}, memory: map[*HostMemory]struct{}{}, stale: map[*HostMemory]struct{}{},
-		mapped: map[*DMABuffer]struct{}{}}
+		windows: map[*Window]struct{}{}, memory: map[*HostMemory]struct{}{}, stale: map[*HostMemory]struct{}{}}
 	d.cache.dev = d
 	if o.mapMemory != nil {
 		d.mapMemory = o.mapMemory
@@ -353,14 +350,11 @@ func (d *Device) Close() error {
 		errs = append(errs, m.release())
 	}
 	d.mu.Lock()
-	stale, mapped := d.stale, d.mapped
-	d.stale, d.mapped = nil, map[*DMABuffer]struct{}{}
+	stale := d.stale
+	d.stale = nil
 	d.mu.Unlock()
 	for m := range stale {
 		errs = append(errs, m.unmap())
-	}
-	for b := range mapped {
-		errs = append(errs, b.Close())
 	}
 	errs = append(errs, d.file.Close())
 	return d.opError(errors.Join(errs...), "close")

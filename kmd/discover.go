@@ -28,45 +28,48 @@ const (
 
 func (i IOMMU) String() string { return [...]string{"unknown", "translating", "off"}[min(i, IOMMUOff)] }
 
-// Reading is a measured value; OK is false if it is missing.
-type Reading struct {
-	Value float64
-	OK    bool
-}
+// MarshalText returns i as a word.
+func (i IOMMU) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-func some(v float64) Reading { return Reading{v, true} }
+// PCIID identifies a kind of card.
+type PCIID struct{ Vendor, Device uint16 }
+
+func (i PCIID) String() string { return fmt.Sprintf("%04x:%04x", i.Vendor, i.Device) }
+
+// MarshalText returns i as lspci prints it.
+func (i PCIID) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
 // Card describes a card. Fields that neither the system nor the firmware reports are zero.
 type Card struct {
-	Ordinal int    // in the node's name; it may change with every boot or reset
-	Node    string // "/dev/tenstorrent/0", or the name of an emulated card
-	BDF     string // PCI address
-	Serial  string // of the board, 16 hexadecimal digits
-	ASIC    string // of the chip, 16 hexadecimal digits
+	Ordinal int    `json:"-"`                // in the node's name; it may change with every boot or reset
+	Node    string `json:"node"`             // "/dev/tenstorrent/0", or the name of an emulated card
+	BDF     string `json:"pci"`              // PCI address
+	Serial  string `json:"serial,omitempty"` // of the board, 16 hexadecimal digits
+	ASIC    string `json:"asic,omitempty"`   // of the chip, 16 hexadecimal digits
 
-	Arch                             chip.Arch // 0 if it isn't known
-	Vendor, Device                   uint16
-	SubsystemVendor, SubsystemDevice uint16
-	Board                            string // "p150a"
-	Driver                           string // version
-	Firmware                         string // version of the bundle
+	Arch      chip.Arch `json:"arch,omitempty"`
+	Board     string    `json:"board,omitempty"` // "p150a"
+	ID        PCIID     `json:"pci_id"`
+	Subsystem PCIID     `json:"subsystem_id"`       // its device identifies the board
+	Driver    string    `json:"driver,omitempty"`   // version
+	Firmware  string    `json:"firmware,omitempty"` // version of the bundle
 
-	AICLK       Reading // MHz
-	AXICLK      Reading // MHz
-	Temperature Reading // degrees Celsius, of the chip
-	Power       Reading // watts
-	Current     Reading // amperes
-	Voltage     Reading // volts, of the core
-	Heartbeat   Reading // a counter that runs while the firmware does
+	AICLK       *float64 `json:"aiclk_mhz,omitempty"`
+	AXICLK      *float64 `json:"axiclk_mhz,omitempty"`
+	Temperature *float64 `json:"temperature_c,omitempty"` // of the chip
+	Power       *float64 `json:"power_w,omitempty"`
+	Current     *float64 `json:"current_a,omitempty"`
+	Voltage     *float64 `json:"voltage_v,omitempty"` // of the core
+	Heartbeat   *float64 `json:"heartbeat,omitempty"` // a counter that runs while the firmware does
 
-	Harvesting *chip.Harvesting // nil if it couldn't be read
-	NUMANode   int              // negative if it isn't known
-	IOMMU      IOMMU
-	Holders    []Holder // the processes that had the card open
+	Harvesting *chip.Harvesting `json:"harvested,omitempty"` // nil if it couldn't be read
+	NUMANode   *int             `json:"numa_node,omitempty"`
+	IOMMU      IOMMU            `json:"iommu"`
+	Holders    []Holder         `json:"holders"` // the processes that had the card open
 
 	// Problem is why opening the card or querying its firmware failed; the other fields are
 	// still valid.
-	Problem error
+	Problem error `json:"-"`
 }
 
 // probeWait bounds the queries of an open card; a simulator can be slow to start.
@@ -107,7 +110,7 @@ func (s System) slotOf(t Target) slot {
 }
 
 func (s System) inspect(ctx context.Context, t Target, n slot) Card {
-	c := Card{Ordinal: n.ordinal, Node: t.String(), BDF: n.bdf, NUMANode: -1, Driver: s.DriverVersion(), Holders: s.holders(n.ordinal)}
+	c := Card{Ordinal: n.ordinal, Node: t.String(), BDF: n.bdf, Driver: s.DriverVersion(), Holders: s.holders(n.ordinal)}
 	d, err := Open(ctx, t, WithoutPower(), WithoutWaiting(), InSystem(s))
 	if err != nil {
 		c.Problem = err
@@ -121,7 +124,7 @@ func (s System) inspect(ctx context.Context, t Target, n slot) Card {
 		c.Ordinal, c.Holders = o.ordinal, withoutOne(s.holders(o.ordinal))
 	}
 	c.Arch, c.BDF = d.Arch(), i.BDF()
-	c.Vendor, c.Device, c.SubsystemVendor, c.SubsystemDevice = i.Vendor, i.Device, i.SubsystemVendor, i.SubsystemDevice
+	c.ID, c.Subsystem = PCIID{i.Vendor, i.Device}, PCIID{i.SubsystemVendor, i.SubsystemDevice}
 	if c.Driver == "" {
 		c.Driver = i.Driver.String()
 	}
@@ -131,7 +134,7 @@ func (s System) inspect(ctx context.Context, t Target, n slot) Card {
 	} else {
 		c.Harvesting = &h
 	}
-	if c.Problem == nil && (!c.AICLK.OK || !c.Temperature.OK || !c.Power.OK || c.Board == "" || c.Firmware == "") {
+	if c.Problem == nil && (c.AICLK == nil || c.Temperature == nil || c.Power == nil || c.Board == "" || c.Firmware == "") {
 		// On Wormhole the driver's attributes are missing for two minutes after loading.
 		if v, err := d.Telemetry(ctx); err == nil {
 			v.fill(&c)
@@ -147,18 +150,18 @@ func (s System) attributes(c *Card) {
 	pci := pciDir + "/" + c.BDF
 	class := fmt.Sprintf("%s/tenstorrent!%d", classDir, c.Ordinal)
 	if c.BDF != "" {
-		for name, at := range map[string]*uint16{"vendor": &c.Vendor, "device": &c.Device,
-			"subsystem_vendor": &c.SubsystemVendor, "subsystem_device": &c.SubsystemDevice} {
+		for name, at := range map[string]*uint16{"vendor": &c.ID.Vendor, "device": &c.ID.Device,
+			"subsystem_vendor": &c.Subsystem.Vendor, "subsystem_device": &c.Subsystem.Device} {
 			if v, ok := s.hex(pci + "/" + name); ok {
 				*at = v
 			}
 		}
-		if n, ok := s.int(pci + "/numa_node"); ok {
-			c.NUMANode = int(n)
+		if n, ok := s.int(pci + "/numa_node"); ok && n >= 0 {
+			c.NUMANode = new(int(n))
 		}
 		c.IOMMU = s.iommu(c.BDF)
 	}
-	c.Arch = cmp.Or(c.Arch, archOf(c.Vendor, c.Device))
+	c.Arch = cmp.Or(c.Arch, archOf(c.ID.Vendor, c.ID.Device))
 	text := func(at *string, name string) {
 		if v, ok := s.read(class + "/" + name); ok && v != "unknown" {
 			*at = v
@@ -169,11 +172,11 @@ func (s System) attributes(c *Card) {
 	text(&c.Board, "tt_card_type")
 	text(&c.Firmware, "tt_fw_bundle_ver")
 	if c.Board == "" {
-		c.Board = chip.BoardName(c.SubsystemDevice)
+		c.Board = chip.BoardName(c.Subsystem.Device)
 	}
-	number := func(at *Reading, name string, scale float64) {
+	number := func(at **float64, name string, scale float64) {
 		if v, ok := s.int(name); ok {
-			*at = some(float64(v) / scale)
+			*at = new(float64(v) / scale)
 		}
 	}
 	number(&c.AICLK, class+"/tt_aiclk", 1)
@@ -208,9 +211,9 @@ func (s System) iommu(bdf string) IOMMU {
 }
 
 func (t *Telemetry) fill(c *Card) {
-	number := func(at *Reading, tag chip.TelemetryTag, scale float64) {
-		if v, ok := t.Value(tag); ok && !at.OK {
-			*at = some(float64(v) / scale)
+	number := func(at **float64, tag chip.TelemetryTag, scale float64) {
+		if v, ok := t.Value(tag); ok && *at == nil {
+			*at = new(float64(v) / scale)
 		}
 	}
 	number(&c.AICLK, chip.TagAICLK, 1)

@@ -8,6 +8,10 @@ func WithMapper(f func(size, page, node int) ([]byte, error)) Option {
 
 func MapMemory(size int) ([]byte, error) { return mapMemory(size, int(hostPage()), -1) }
 
+func (d *Device) PinReadOnly(size int) (*HostMemory, error) {
+	return d.pin(PinConfig{Size: size, readOnly: true})
+}
+
 func (m *HostMemory) Pins() int { return len(m.pins) }
 
 func (s System) FindNode(bdf string) (string, bool) {

@@ -195,10 +195,10 @@ type Feature uint8
 const (
 	FeatureNOCCleanup   Feature = iota // Device.SetNOCCleanups, since driver 2.2.0
 	FeaturePower                       // Device.SetPower, since driver 2.6.0
-	FeatureExport                      // Window.Export, since driver 2.10.0 on a kernel from 5.8 on
-	FeatureSMCMessage                  // Device.SMCMessage, newer than 2.10
-	FeatureNOCAccess                   // Device.NOCRead and NOCWrite, newer than 2.10
-	FeatureReadOnlyPins                // PinConfig.ReadOnly, since driver 2.9.0 with a translating IOMMU
+	FeatureExport                      // since driver 2.10.0 on a kernel from 5.8 on
+	FeatureSMCMessage                  // newer than 2.10
+	FeatureNOCAccess                   // newer than 2.10
+	FeatureReadOnlyPins                // since driver 2.9.0 with a translating IOMMU
 	numFeatures
 )
 
@@ -241,7 +241,7 @@ func (d *Device) probe(f Feature) (bool, error) {
 	has := false
 	if f == FeatureReadOnlyPins {
 		// An unknown flag and a bad argument have the same errno, so this pins a page.
-		h, err := d.pin(PinConfig{Size: 1, ReadOnly: true, unchecked: true})
+		h, err := d.pin(PinConfig{Size: 1, readOnly: true})
 		if errors.Is(err, ErrDeviceLost) || errors.Is(err, ErrResetting) {
 			return false, err
 		}

@@ -146,10 +146,8 @@ type PinConfig struct {
 	// takes one of 16 outbound regions, and is at most a huge page without an IOMMU.
 	Chunk    int
 	Progress func(pinned, total int)
-	// ReadOnly keeps the device from writing the memory. It needs FeatureReadOnlyPins.
-	ReadOnly bool
 
-	unchecked bool // pin without a check for FeatureReadOnlyPins
+	readOnly bool // the device can't write the memory
 }
 
 const (
@@ -186,11 +184,6 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 	if c.Size <= 0 || uint64(c.Size) > d.params.PCI.NOCSize {
 		return nil, fmt.Errorf("%w: size %d, want 1 to %s", ErrOutOfRange, c.Size,
 			humanize.IBytes(d.params.PCI.NOCSize))
-	}
-	if c.ReadOnly && !c.unchecked {
-		if err := d.need(FeatureReadOnlyPins); err != nil {
-			return nil, err
-		}
 	}
 	round := func(n, to int) int { return (n + to - 1) &^ (to - 1) }
 	size := round(c.Size, page)
@@ -278,7 +271,7 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 	if topDown {
 		flags = kabi.PinPagesNOCDMA | kabi.PinPagesNOCTopDown
 	}
-	if c.ReadOnly {
+	if c.readOnly {
 		flags |= kabi.PinPagesReadOnly
 	}
 	n, done := (total+chunk-1)/chunk, 0

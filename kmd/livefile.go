@@ -65,13 +65,6 @@ func (l *liveFile) missing() error {
 	return syscall.EOPNOTSUPP
 }
 
-func (l *liveFile) descriptor() (int, error) {
-	if d, ok := as[interface{ Descriptor() (int, error) }](l); ok {
-		return d.Descriptor()
-	}
-	return -1, l.missing()
-}
-
 func (l *liveFile) releaseLast() error {
 	if r, ok := as[interface{ ReleaseLast() error }](l); ok {
 		return r.ReleaseLast()

@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/driver"
-	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
 
 var newest = release(11)
@@ -67,17 +66,8 @@ func TestFeaturesAreProbed(t *testing.T) {
 
 func TestWithoutTheFeature(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{Version: driver.Version{Major: 2}})
-	w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
-	defer w.Close()
-	_, err1 := w.Export(0, 0)
-	_, err2 := m.dev.NOCRead(chip.NOC0, worker(chip.Blackhole), 0, 4)
-	_, err3 := m.dev.SMCMessage(t.Context(), [8]uint32{1})
-	_, err4 := m.dev.Pin(kmd.PinConfig{Size: 1, ReadOnly: true})
 	for name, err := range map[string]error{
-		"export": err1, "read": err2, "message": err3, "read-only pin": err4,
-		"write":   m.dev.NOCWrite(chip.NOC0, worker(chip.Blackhole), 0, 4, 1),
-		"cleanup": m.dev.SetNOCCleanups(kmd.NOCStore{}),
-		"power":   m.dev.SetPower(0),
+		"cleanup": m.dev.SetNOCCleanups(kmd.NOCStore{}), "power": m.dev.SetPower(0),
 	} {
 		if !errors.Is(err, kmd.ErrDriverTooOld) || !strings.Contains(err.Error(), "tt-kmd") {
 			t.Errorf("%s: %v", name, err)
@@ -135,40 +125,6 @@ func TestLocks(t *testing.T) {
 	fails(t, second(m.dev.TryLock(64)), kmd.ErrOutOfRange, "lock 64")
 }
 
-func TestDriversOwnAccesses(t *testing.T) {
-	each(t, func(t *testing.T, a chip.Arch) {
-		m := start(t, a, driver.Config{Version: newest})
-		xy := worker(a)
-		for i, width := range []int{1, 2, 4, 8} {
-			addr, v := uint64(0x100+16*i), uint64(0x8877665544332211)&(1<<(8*width)-1)
-			must(t, m.dev.NOCWrite(chip.NOC0, xy, addr, width, v))
-			equal(t, value(m.dev.NOCRead(chip.NOC0, xy, addr, width))(t), v, "%d bytes", width)
-		}
-		_, err := m.dev.NOCRead(chip.NOC0, xy, 2, 4)
-		_, err2 := m.dev.NOCRead(chip.NOC0, xy, 0, 3)
-		_, err3 := m.dev.NOCRead(2, xy, 0, 4)
-		if !errors.Is(err, kmd.ErrMisaligned) || !errors.Is(err2, kmd.ErrOutOfRange) || !errors.Is(err3, kmd.ErrOutOfRange) {
-			t.Errorf("%v, %v, %v", err, err2, err3)
-		}
-	})
-}
-
-func TestSMCMessage(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{Version: newest})
-	m.fn.Messages = func(r [8]uint32) [8]uint32 { return [8]uint32{r[1], r[2] + 1} }
-	if a, err := m.dev.SMCMessage(t.Context(), [8]uint32{0x90, 0, 41}); a[1] != 42 || err != nil {
-		t.Errorf("%v, %v", a, err)
-	}
-	if _, err := m.dev.SMCMessage(t.Context(), [8]uint32{0x90, 5}); !errors.Is(err, kmd.ErrFirmware) ||
-		!strings.Contains(err.Error(), "0x5") {
-		t.Errorf("a refusal: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	fails(t, second(m.dev.SMCMessage(ctx, [8]uint32{0x90})), context.Canceled, "cancelled")
-	fails(t, second(m.dev.SMCMessage(t.Context(), [8]uint32{0x90})), nil, "after a message that was abandoned")
-}
-
 func TestMappings(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -182,88 +138,6 @@ func TestMappings(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestDMABuffers(t *testing.T) {
-	m := start(t, chip.Wormhole, driver.Config{NoIOMMU: true})
-	a := value(m.dev.AllocateDMABuffer(100_000))(t)
-	b := value(m.dev.AllocateDMABuffer(4096))(t)
-	if len(a.Bytes()) != 102_400 || a.NOCAddr() == b.NOCAddr() || a.BusAddr() == b.BusAddr() {
-		t.Errorf("%d bytes at %#x and %#x", len(a.Bytes()), a.NOCAddr(), b.NOCAddr())
-	}
-	if err := m.fn.WriteHost(a.NOCAddr()+5, []byte("device")); err != nil || string(a.Bytes()[5:11]) != "device" {
-		t.Errorf("%q, %v", a.Bytes()[5:11], err)
-	}
-	for _, n := range []int{0, -1, 256<<20 + 1} {
-		fails(t, second(m.dev.AllocateDMABuffer(n)), kmd.ErrOutOfRange, "%d bytes", n)
-	}
-	must(t, errors.Join(a.Close(), a.Close()))
-	for range 254 {
-		c, err := m.dev.AllocateDMABuffer(1)
-		if err != nil {
-			break // 16 regions are all that there are
-		}
-		must(t, c.Close())
-	}
-	fails(t, second(m.dev.AllocateDMABuffer(1)), kmd.ErrBusy, "without regions")
-	// b is still mapped: closing the device ends it, or its file would live on (start checks).
-}
-
-func pair(t *testing.T, a chip.Arch) (x, y *kmd.Device, fx, fy *drivertest.Function) {
-	t.Helper()
-	fx, fy = drivertest.New(a), drivertest.New(a)
-	drv := value(driver.New(driver.Config{Arch: a, Functions: []driver.Function{fx, fy}}))(t)
-	open := func(i int) *kmd.Device {
-		return value(kmd.Open(t.Context(), target{drv.Node(i)}))(t)
-	}
-	x, y = open(0), open(1)
-	t.Cleanup(func() { must(t, errors.Join(x.Close(), y.Close(), drv.Close())) })
-	return x, y, fx, fy
-}
-
-func TestMapPeerBAR(t *testing.T) {
-	x, y, _, _ := pair(t, chip.Blackhole)
-	other := start(t, chip.Wormhole, driver.Config{})
-	addr, err := x.MapPeerBAR(y, 4, 0x1000, 0x10000)
-	if err != nil || addr == 0 {
-		t.Errorf("%#x, %v", addr, err)
-	}
-	for name, f := range map[string]func() error{
-		"itself":          func() error { _, err := x.MapPeerBAR(x, 0, 0, 4096); return err },
-		"another kind":    func() error { _, err := x.MapPeerBAR(other.dev, 0, 0, 4096); return err },
-		"half of a BAR":   func() error { _, err := x.MapPeerBAR(y, 1, 0, 4096); return err },
-		"nothing":         func() error { _, err := x.MapPeerBAR(y, 0, 0, 0); return err },
-		"beyond the BAR":  func() error { _, err := x.MapPeerBAR(y, 2, 1<<20-4096, 8192); return err },
-		"begins too late": func() error { _, err := x.MapPeerBAR(y, 2, 1<<20, 4096); return err },
-	} {
-		fails(t, f(), kmd.ErrOutOfRange, "%s", name)
-	}
-}
-
-func TestExport(t *testing.T) {
-	m := blackhole(t)
-	w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
-	id := w.ID()
-	f := value(w.Export(4096, 8192))(t)
-	for _, tt := range []struct {
-		off, size uint64
-		want      error
-	}{{1, 0, kmd.ErrMisaligned}, {0, 1, kmd.ErrMisaligned}, {2 << 20, 0, kmd.ErrOutOfRange}, {4096, 2 << 20, kmd.ErrOutOfRange}} {
-		fails(t, second(w.Export(tt.off, tt.size)), tt.want, "%#x bytes at %#x", tt.size, tt.off)
-	}
-	must(t, w.Close())
-	fails(t, second(w.Export(0, 0)), kmd.ErrClosed, "after close")
-	if x, err := m.dev.OpenWindow(2<<20, kmd.Uncached); err != nil || x.ID() == id {
-		t.Errorf("an exported window is given away (%v)", err)
-	} else if err := x.Close(); err != nil {
-		t.Error(err)
-	}
-	must(t, f.Close())
-	x, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
-	if err != nil || x.ID() != id {
-		t.Errorf("the window isn't back (%v)", err)
-	}
-	must(t, x.Close())
 }
 
 func TestHoldPower(t *testing.T) {
@@ -346,11 +220,8 @@ func TestErrnosAreExplained(t *testing.T) {
 		{kabi.IoctlPinPages, syscall.EFAULT, func(d *kmd.Device) error { _, err := d.PinHostMemory(1); return err }, kmd.ErrOutOfRange, "anonymous"},
 		{kabi.IoctlPinPages, syscall.EEXIST, func(d *kmd.Device) error { _, err := d.PinHostMemory(1); return err }, kmd.ErrBusy, "already"},
 		{kabi.IoctlPinPages, syscall.EINVAL, func(d *kmd.Device) error { _, err := d.PinHostMemory(1 << 20); return err }, kmd.ErrNotContiguous, "IOMMU"},
-		{kabi.IoctlAllocateDMABuf, syscall.ENOMEM, func(d *kmd.Device) error { _, err := d.AllocateDMABuffer(1); return err }, kmd.ErrBusy, "cma="},
 		{kabi.IoctlSetPowerState, syscall.EINVAL, func(d *kmd.Device) error { return d.SetPower(0) }, kmd.ErrFirmware, "power"},
 		{kabi.IoctlSetNOCCleanup, syscall.EOPNOTSUPP, func(d *kmd.Device) error { return d.SetNOCCleanups() }, kmd.ErrUnsupportedArch, "chip"},
-		{kabi.IoctlSMCMessage, syscall.EBUSY, func(d *kmd.Device) error { _, err := d.SMCMessage(context.Background(), [8]uint32{}); return err }, kmd.ErrBusy, "under way"},
-		{kabi.IoctlSMCMessage, syscall.EOPNOTSUPP, func(d *kmd.Device) error { _, err := d.SMCMessage(context.Background(), [8]uint32{}); return err }, kmd.ErrFirmware, "tt-flash"},
 		{kabi.IoctlLockCtl, syscall.EINVAL, func(d *kmd.Device) error { _, err := d.TryLock(0); return err }, kmd.ErrOutOfRange, "63"},
 		{kabi.IoctlQueryMappings, syscall.EBADF, func(d *kmd.Device) error { _, err := d.Mappings(); return err }, kmd.ErrClosed, "closed"},
 	} {

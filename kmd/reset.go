@@ -299,8 +299,8 @@ func (r *resetter) verify(ctx context.Context) error {
 	return nil
 }
 
-// Recover opens a lost device's card once more, under its new number. Windows, locks, kernel
-// buffers and pins are gone; HostMemory needs HostMemory.Repin. No access may be in progress. It
+// Recover opens a lost device's card once more, under its new number. Windows, locks and pins
+// are gone; HostMemory needs HostMemory.Repin. No access may be in progress. It
 // can be called again after a failure, and does nothing if the device isn't lost. The error is one
 // of Open, or matches ErrDeviceLost if the card still doesn't answer.
 func (d *Device) Recover(ctx context.Context) error {
@@ -346,21 +346,17 @@ func (d *Device) recover(ctx context.Context) error {
 // one.
 func (d *Device) abandon() {
 	d.mu.Lock()
-	windows, memory, mapped := d.windows, d.memory, d.mapped
-	d.windows, d.memory, d.mapped = map[*Window]struct{}{}, map[*HostMemory]struct{}{}, map[*DMABuffer]struct{}{}
+	windows, memory := d.windows, d.memory
+	d.windows, d.memory = map[*Window]struct{}{}, map[*HostMemory]struct{}{}
 	for m := range memory {
 		m.pins = nil
 		d.stale[m] = struct{}{}
 	}
-	d.buffers = 0
 	d.mu.Unlock()
 	d.cache.drop()
 	for _, w := range inOrder(windows, (*Window).ID) {
 		w.closed.Store(true)
 		_ = w.mapping.Unmap() // the device is lost: an error changes nothing
-	}
-	for b := range mapped {
-		b.once.Do(func() { _ = b.mapping.Unmap() })
 	}
 	_ = d.closeCleanupFiles()
 	_ = d.file.Close()

@@ -139,7 +139,6 @@ func TestRecover(t *testing.T) {
 		m := start(t, a, driver.Config{})
 		w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
 		h := value(m.dev.PinHostMemory(8192))(t)
-		b := value(m.dev.AllocateDMABuffer(1))(t)
 		if l, err := m.dev.TryLock(kmd.LockChipInUse); l == nil || err != nil {
 			t.Fatal(l, err)
 		}
@@ -170,7 +169,7 @@ func TestRecover(t *testing.T) {
 		if err != nil || again.NOCAddr() != h.NOCAddr() {
 			t.Errorf("%v, %v", again, err)
 		}
-		must(t, errors.Join(w.Close(), h.Close(), h.Close(), b.Close(), again.Close()))
+		must(t, errors.Join(w.Close(), h.Close(), h.Close(), again.Close()))
 		equal(t, m.drv.Node(0).OpenFiles(), 1, "open files")
 	})
 }

@@ -68,15 +68,14 @@ func TestListSortsByPlace(t *testing.T) {
 	}
 	want := []string{"/dev/tenstorrent/3 0000:01:00.0", "/dev/tenstorrent/7 0000:22:00.0", "/dev/tenstorrent/0 0000:41:00.0"}
 	noDiff(t, places, want, "places")
-	r := func(v float64) kmd.Reading { return kmd.Reading{Value: v, OK: true} }
 	harvested := chip.HarvestingFromTelemetry(func(tag chip.TelemetryTag) (uint32, bool) {
 		return 0x3FFF &^ 3, tag == chip.TagEnabledColumns
 	})
 	full := kmd.Card{Ordinal: 0, Node: "/dev/tenstorrent/0", BDF: "0000:41:00.0", Serial: "000004300000BEEF",
-		ASIC: "0000000500000006", Arch: chip.Blackhole, Vendor: 0x1E52, Device: 0xB140, SubsystemVendor: 0x1E52,
-		SubsystemDevice: 0x43, Board: "p100a", Driver: "2.10.0", Firmware: "19.1.2.0", AICLK: r(1350), Temperature: r(45),
-		Power: r(88), Current: r(60), Voltage: r(0.8), Heartbeat: r(99),
-		Harvesting: &harvested, NUMANode: 1, IOMMU: kmd.IOMMUTranslating,
+		ASIC: "0000000500000006", Arch: chip.Blackhole, ID: kmd.PCIID{Vendor: 0x1E52, Device: 0xB140},
+		Subsystem: kmd.PCIID{Vendor: 0x1E52, Device: 0x43}, Board: "p100a", Driver: "2.10.0", Firmware: "19.1.2.0",
+		AICLK: new(1350.0), Temperature: new(45.0), Power: new(88.0), Current: new(60.0), Voltage: new(0.8), Heartbeat: new(99.0),
+		Harvesting: &harvested, NUMANode: new(1), IOMMU: kmd.IOMMUTranslating,
 		Holders: []kmd.Holder{{PID: 4711, Name: "python3", Files: 1}, {PID: 4712, Name: "python3", Files: 1}}}
 	noDiff(t, cards[2], full, "the third card")
 	if _, _, sent := drv.Node(1).Power(); sent != 0 {
@@ -120,8 +119,8 @@ func TestInspectAsksTheCard(t *testing.T) {
 	m := blackhole(t)
 	m.fn.Telemetry = map[uint16]uint32{1: 0x40 << 4, 2: 1, 11: 50 << 16, 14: 800, 28: 0x01020304, 61: 1, 62: 2}
 	c := kmd.Inspect(t.Context(), target{m.node()})
-	if c.Problem != nil || c.AICLK.Value != 800 || c.Temperature.Value != 50 || c.Board != "p150a" || c.Firmware != "1.2.3.4" ||
-		c.Serial != "0000040000000001" || c.ASIC != "0000000100000002" || c.Power.OK || c.IOMMU != kmd.IOMMUUnknown ||
+	if c.Problem != nil || *c.AICLK != 800 || *c.Temperature != 50 || c.Board != "p150a" || c.Firmware != "1.2.3.4" ||
+		c.Serial != "0000040000000001" || c.ASIC != "0000000100000002" || c.Power != nil || c.IOMMU != kmd.IOMMUUnknown ||
 		c.Driver != "2.10.0" {
 		t.Errorf("%+v", c)
 	}
@@ -151,7 +150,7 @@ func TestInspectWaitsForTheStart(t *testing.T) {
 		return fn, nil
 	}})
 	must(t, err)
-	if c := kmd.Inspect(t.Context(), target{drv.Node(0)}); c.Problem != nil || c.AICLK.Value != 800 {
+	if c := kmd.Inspect(t.Context(), target{drv.Node(0)}); c.Problem != nil || *c.AICLK != 800 {
 		t.Errorf("%+v", c)
 	}
 	must(t, drv.Close())

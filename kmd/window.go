@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -35,10 +34,9 @@ func (c Caching) String() string {
 type Ordering uint8
 
 const (
-	Strict       Ordering = iota // all in order; every write waits for the one before
-	Relaxed                      // writes overtake writes
-	Posted                       // reads overtake writes too, and nothing acknowledges a write
-	PostedStrict                 // posted writes in order; Blackhole, not with Multicast
+	Strict  Ordering = iota // all in order; every write waits for the one before
+	Relaxed                 // writes overtake writes
+	Posted                  // reads overtake writes too, and nothing acknowledges a write
 )
 
 // hardware returns the register value (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md).
@@ -48,8 +46,6 @@ func (o Ordering) hardware() chip.Ordering {
 		return chip.Relaxed
 	case Posted:
 		return chip.Posted
-	case PostedStrict:
-		return 3 // tt-umd tt-kmd-lib/api/tt-kmd-lib/tt_kmd_lib.h
 	}
 	return chip.Strict
 }
@@ -67,9 +63,6 @@ type WindowConfig struct {
 	// Start is the other corner with Multicast, and zero without.
 	Start    chip.XY
 	Ordering Ordering
-	// StaticVC keeps all requests on one virtual channel, which orders writes to one tile.
-	// Blackhole only.
-	StaticVC bool
 }
 
 // Window is a mapped TLB window. Accesses are single instructions of the method's width and don't
@@ -225,12 +218,8 @@ func (w *Window) configure(c *WindowConfig) error {
 		return fmt.Errorf("%w: tile %v from %v: coordinates have 6 bits", ErrOutOfRange, c.Target, c.Start)
 	case !c.Multicast && c.Start != chip.XY{}:
 		return fmt.Errorf("%w: a start corner %v without multicast", ErrOutOfRange, c.Start)
-	case c.NOC > chip.NOC1 || c.Ordering > PostedStrict:
+	case c.NOC > chip.NOC1 || c.Ordering > Posted:
 		return fmt.Errorf("%w: network %d, ordering %d", ErrOutOfRange, c.NOC, c.Ordering)
-	case c.Ordering == PostedStrict && (w.dev.arch == chip.Wormhole || c.Multicast):
-		return fmt.Errorf("%w: posted writes in order need Blackhole and a single tile", ErrOutOfRange)
-	case c.StaticVC && w.dev.arch == chip.Wormhole:
-		return fmt.Errorf("%w: the driver drops a static virtual channel on Wormhole", ErrOutOfRange)
 	}
 	w.Drain()
 	t := &w.arg.In.Config
@@ -244,9 +233,6 @@ func (w *Window) configure(c *WindowConfig) error {
 	}
 	if c.Multicast {
 		t.Mcast = 1
-	}
-	if c.StaticVC {
-		t.StaticVC = 1
 	}
 	w.writeOnly.Store(c.Multicast)
 	if err := ioctl(w.dev.file, kabi.IoctlConfigureTLB, &w.arg); err != nil {
@@ -335,70 +321,4 @@ func (d *Device) Mappings() (l []BARMapping, err error) {
 		l = append(l, BARMapping{BAR: n / 2 * 2, Caching: Caching(n & 1), Offset: m.MappingBase, Size: m.MappingSize})
 	}
 	return l, d.opError(err, "list mappings")
-}
-
-// MapPeerBAR returns the bus address for this card of a range of another's BAR 0, 2 or 4, until
-// this Device is closed. On the vendor's simulator a read of the range stops the card. The error
-// matches ErrOutOfRange for a range or pair of cards that the driver refuses.
-func (d *Device) MapPeerBAR(peer *Device, bar int, offset, length uint32) (uint64, error) {
-	addr, err := d.mapPeer(peer, bar, offset, length)
-	return addr, d.opError(err, "map %s at %#x of BAR %d of %s", humanize.IBytes(uint64(length)), offset, bar, peer)
-}
-
-func (d *Device) mapPeer(peer *Device, bar int, offset, length uint32) (uint64, error) {
-	if err := errors.Join(d.usable(), peer.usable()); err != nil {
-		return 0, err
-	}
-	switch {
-	case bar != 0 && bar != 2 && bar != 4:
-		return 0, fmt.Errorf("%w: BAR %d, want 0, 2 or 4", ErrOutOfRange, bar)
-	case peer.arch != d.arch:
-		return 0, fmt.Errorf("%w: the peer is a %s and this card a %s: only cards of one kind reach each other",
-			ErrOutOfRange, peer.arch, d.arch)
-	case peer.info.BDF() == d.info.BDF():
-		return 0, fmt.Errorf("%w: the peer is the card itself", ErrOutOfRange)
-	}
-	fd, err := peer.file.descriptor()
-	if err != nil {
-		return 0, fmt.Errorf("name the peer: %w", peer.note(err))
-	}
-	a := kabi.MapPeerBar{In: kabi.MapPeerBarIn{PeerFD: uint32(fd), PeerBarIndex: uint32(bar), PeerBarOffset: offset,
-		PeerBarLength: length}}
-	switch err := ioctl(d.file, kabi.IoctlMapPeerBar, &a); {
-	case errors.Is(err, syscall.EINVAL):
-		return 0, fmt.Errorf("%w: the driver refuses the range or the pair of cards (%w)", ErrOutOfRange, err)
-	case errors.Is(err, syscall.ENOMEM):
-		return 0, fmt.Errorf("%w: no bus addresses are left (%w)", ErrBusy, err)
-	case err != nil:
-		return 0, d.note(err)
-	}
-	return a.Out.DMAAddress, nil
-}
-
-// Export makes a dma-buf of a range of the window, in whole pages, for other drivers; a size of 0
-// extends to the end. Until its file and duplicates are closed, the window stays out of the pool
-// and the card can't be reset. The error matches ErrDriverTooOld without FeatureExport.
-func (w *Window) Export(offset, size uint64) (*os.File, error) {
-	f, err := w.export(offset, size)
-	return f, w.dev.opError(err, "export %s", w.name)
-}
-
-func (w *Window) export(offset, size uint64) (*os.File, error) {
-	if w.closed.Load() {
-		return nil, ErrClosed
-	}
-	if err := w.dev.need(FeatureExport); err != nil {
-		return nil, err
-	}
-	if page := hostPage(); offset&(page-1) != 0 || size&(page-1) != 0 {
-		return nil, fmt.Errorf("%w: offset %#x and size %#x must be whole pages", ErrMisaligned, offset, size)
-	}
-	if offset >= w.size || size > w.size-offset {
-		return nil, fmt.Errorf("%w: %#x bytes at %#x of %#x", ErrOutOfRange, size, offset, w.size)
-	}
-	a := kabi.ExportTLBDMABuf{TLBID: w.id, Offset: offset, Size: size}
-	if err := ioctl(w.dev.file, kabi.IoctlExportTLBDMABuf, &a); err != nil {
-		return nil, w.dev.note(err)
-	}
-	return os.NewFile(uintptr(a.FD), w.name+" as a dma-buf"), nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -247,8 +248,8 @@ func TestPrintAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, c := genLayout(t), genPrefetch(t)
 		b := value(appendCommand(nil, l, c))(t)
-		var s, d strings.Builder
-		must(t, errors.Join(Print(&s, l, b), Dump(&d, l, b)))
+		var s strings.Builder
+		must(t, Print(&s, l, b))
 		lines := 1
 		if d, _, _ := (Entry{Command: c}).Dispatch(); d != nil {
 			if q, ok := d.(Sequence); ok {
@@ -261,12 +262,13 @@ func TestPrintAnything(t *testing.T) {
 		p := parser{v: own(), l: l}
 		must(t, p.prefetch(b))
 		inner := p.items[min(len(p.items)-1, 1):]
-		if !strings.HasPrefix(d.String(), s.String()) || !strings.Contains(s.String(), inner[0].form.name) {
-			t.Fatalf("%s\n%s", s.String(), d.String())
+		if !strings.Contains(s.String(), inner[0].form.name) {
+			t.Fatal(s.String())
 		}
 		for _, f := range own().fields(l, inner) {
-			if !strings.Contains(d.String(), f.Name) {
-				t.Fatalf("%s is missing in\n%s", f.Name, d.String())
+			_, index, _ := strings.Cut(f.Name, "[")
+			if n, _ := strconv.Atoi(strings.TrimSuffix(index, "]")); n < listShown && !strings.Contains(s.String(), f.Name) {
+				t.Fatalf("%s is missing in\n%s", f.Name, s.String())
 			}
 		}
 	})
@@ -457,9 +459,6 @@ func FuzzWalk(f *testing.F) {
 		}
 		if err := Print(io.Discard, l, b); (err == nil) != clean {
 			t.Fatalf("printer says %v, clean is %v", err, clean)
-		}
-		if err := Dump(io.Discard, l, b); (err == nil) != clean {
-			t.Fatalf("dump says %v, clean is %v", err, clean)
 		}
 		if err := Check(l, DefaultLimits(0), b); err == nil && !clean {
 			t.Fatal("checked, but it does not decode")

@@ -8,7 +8,7 @@
 //
 // Builder appends a stream to a byte slice. Its methods return offsets, and the At constants count
 // from there, so that a finished stream can be patched in place. Decode and All read a stream,
-// Check tests it against the limits of the device's firmware, Print and Dump show it.
+// Check tests it against the limits of the device's firmware, Print shows it.
 //
 // The formats are those of tt-metal at one revision (March 2026: prefetcher ids 1 to 14, dispatcher
 // ids 1 to 17, WAIT flags 0x08 and 0x10 for streams, 16-bit prefetch queue entries). No stream

@@ -44,26 +44,12 @@ func ExampleBuilder_WritePacked() {
 	}
 	stream, err := b.Finish()
 	fmt.Println(len(stream), err)
-	if err := cq.Dump(os.Stdout, cq.Wormhole, stream); err != nil {
+	if err := cq.Print(os.Stdout, cq.Wormhole, stream); err != nil {
 		fmt.Println(err)
 	}
 	// Output:
 	// 96 <nil>
 	// 00000000     96  dispatch    WRITE_PACKED flags="runtime args" count=2 offset_index=1 size=8 addr=0x0 noc[0]=(18,18) noc[1]=(19,18) data=32
-	//     00000000 u8  id               0x5          RELAY_INLINE
-	//     00000001 u8  to               0x0          dispatch
-	//     00000004 u32 length           0x40         64
-	//     00000008 u32 stride           0x60         96
-	//     00000010 u8  id               0x5          WRITE_PACKED
-	//     00000011 u8  flags            0x10         runtime args
-	//     00000012 u16 count            0x2          2
-	//     00000014 u16 offset_index     0x1          1
-	//     00000016 u16 size             0x8          8
-	//     00000018 u32 addr             0x0          0x0
-	//     00000020 u32 noc[0]           0x4920       (18,18)
-	//     00000024 u32 noc[1]           0x4930       (19,18)
-	//     00000030     64 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
-	//     00000040     65 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
 }
 
 // A binary that the prefetcher reads from DRAM after a header.

@@ -92,12 +92,7 @@ func line(who, name string, fields []Field, data int, relayed bool) string {
 
 // Print writes a stream, one line for each command. It returns the errors of w, and all errors of
 // the stream joined.
-func Print(w io.Writer, l Layout, stream []byte) error { return show(w, l, stream, false) }
-
-// Dump is Print with the offsets of all fields, and data as hexadecimal rows of 16 bytes.
-func Dump(w io.Writer, l Layout, stream []byte) error { return show(w, l, stream, true) }
-
-func show(w io.Writer, l Layout, stream []byte, all bool) error {
+func Print(w io.Writer, l Layout, stream []byte) error {
 	out := bufio.NewWriter(w)
 	var errs []error
 	end := 0
@@ -112,9 +107,6 @@ func show(w io.Writer, l Layout, stream []byte, all bool) error {
 		if err != nil {
 			fmt.Fprintf(out, "                 ! %v\n", err)
 			errs = append(errs, err)
-		}
-		if all {
-			dumpEntry(out, l, e)
 		}
 	}
 	if rest := len(stream) - end; rest > 0 {
@@ -134,40 +126,5 @@ func showSequence(out io.Writer, l Layout, e Entry) {
 		it := &its[0]
 		fmt.Fprintf(out, "%08x %6d    %s\n", e.Offset+it.at, len(it.raw),
 			line(it.to.String(), it.form.name, own().fields(l, its), it.inline(), it.header))
-	}
-}
-
-func dumpEntry(out io.Writer, l Layout, e Entry) {
-	p := parser{v: own(), l: l}
-	if e.Command == nil || p.prefetch(e.Raw) != nil && len(p.items) == 0 {
-		dumpRows(out, e.Offset, e.Raw)
-		return
-	}
-	for i := range min(len(p.items), 2) {
-		it := &p.items[i]
-		at := e.Offset + it.at
-		fmt.Fprintf(out, "    %08x u8  %-16s %-12s %s\n", at, "id", fmt.Sprintf("0x%x", it.raw[0]), it.form.name)
-		for _, f := range p.v.fields(l, p.items[i:]) {
-			fmt.Fprintf(out, "    %08x u%-2d %-16s %-12s %s\n", at+f.Offset, 8*f.Size, f.Name, fmt.Sprintf("0x%x", f.Value), f.Text)
-		}
-		if n := it.inline(); n > 0 {
-			dumpRows(out, at+it.head, it.raw[it.head:])
-		}
-	}
-	if p.items[0].form.data == dataRelay && len(p.items) == 1 {
-		opaque := p.items[0].raw[HeaderSize:]
-		if len(opaque) > 0 {
-			id := DispatchID(opaque[0])
-			fmt.Fprintf(out, "    %08x u8  %-16s %-12s %s\n", e.Offset+AtRelayed, "id", fmt.Sprintf("0x%x", uint8(id)), id)
-		}
-		dumpRows(out, e.Offset+AtRelayed, opaque)
-	}
-}
-
-func dumpRows(out io.Writer, at int, b []byte) {
-	for len(b) > 0 {
-		n := min(16, len(b))
-		fmt.Fprintf(out, "    %08x     % x\n", at, b[:n])
-		at, b = at+n, b[n:]
 	}
 }

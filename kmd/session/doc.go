@@ -18,9 +18,6 @@
 // that the recording never read is a difference, unless the host has waited for half a second: then
 // it may read the whole device. A host that waits forever is a difference too.
 //
-// [Lockstep] compares every load and query as well. It needs a device that runs only during the
-// host's accesses: the emulator with sim.Synchronous.
-//
 // # The device's writes
 //
 // A device writes to host memory at any time. So the recorder gives the device memory of its own

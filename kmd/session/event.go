@@ -57,7 +57,7 @@ type Event struct {
 	Map  uint64 `json:"map,omitempty"`
 	// Off is the offset of an access or a mapping, Size its bytes, Value the loaded or stored value
 	// or open's flags; for Fault and Device the host's polls since its last change, 0 if it is
-	// idle; for a mapping and its end 1 for a buffer of the driver.
+	// idle.
 	Off   uint64 `json:"offset,omitempty"`
 	Size  uint64 `json:"size,omitempty"`
 	Value uint64 `json:"value,omitempty"`
@@ -76,7 +76,7 @@ type Event struct {
 
 // Delta is a changed piece of pinned memory.
 type Delta struct {
-	Pin  uint64 `json:"pin"` // number of the pin or the driver's buffer, from 0 in their order; the first of overlapping ones
+	Pin  uint64 `json:"pin"` // number of the pin, from 0 in their order; the first of overlapping ones
 	Off  uint64 `json:"offset"`
 	Data []byte `json:"data"`
 }
@@ -84,17 +84,12 @@ type Delta struct {
 // isQuery reports from the host's arguments whether an event may change nothing, and so may come
 // more or less often. A host maps a register to check for a card, so mapping device memory is one.
 func (e *Event) isQuery() bool {
-	switch {
-	case e.Kind == KindMmap || e.Kind == KindUnmap:
-		return e.Value == 0
-	case e.Kind != KindIoctl:
-		return e.isLoad()
+	if e.Kind != KindIoctl {
+		return e.isLoad() || e.Kind == KindMmap || e.Kind == KindUnmap
 	}
 	switch e.Request {
 	case kabi.IoctlGetDeviceInfo, kabi.IoctlGetDriverInfo, kabi.IoctlQueryMappings, kabi.IoctlConfigureTLB, kabi.IoctlNOCRead:
 		return true
-	case kabi.IoctlSMCMessage:
-		return decode[kabi.SMCMessage](e.In).Flags == kabi.SMCPoll
 	case kabi.IoctlLockCtl:
 		return decode[kabi.LockCtlIn](e.In).Flags != kabi.LockRelease
 	}
@@ -127,7 +122,7 @@ func (e *Event) task() uint64 { return min(e.Task, 1) }
 func (e *Event) isLoad() bool { return e.Kind == KindLoad || e.Kind == KindRead }
 
 func (e *Event) isRelease() bool {
-	return e.Kind == KindUnmap || e.Kind == KindIoctl && (e.Request == kabi.IoctlUnpinPages || e.Request == kabi.IoctlFreeTLB)
+	return e.Kind == KindIoctl && (e.Request == kabi.IoctlUnpinPages || e.Request == kabi.IoctlFreeTLB)
 }
 
 func (e *Event) carriesWrites() bool { return e.isChange() && e.Kind != KindOpen && !e.isQuery() }

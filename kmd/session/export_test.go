@@ -2,4 +2,4 @@ package session
 
 import "time"
 
-func Patience(d time.Duration) PlayOption { return func(p *Player) { p.patience = d } }
+func (p *Player) SetPatience(d time.Duration) { p.patience = d }

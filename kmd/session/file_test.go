@@ -144,27 +144,25 @@ func FuzzRead(f *testing.F) {
 		if err := s.Print(io.Discard); err != nil {
 			t.Error(err)
 		}
-		for _, opts := range [][]PlayOption{nil, {Lockstep()}} {
-			p := s.Player(opts...)
-			fl, err := p.Node().Open(2050)
-			if err != nil {
-				continue
-			}
-			_ = fl.Ioctl(0xFA05, []byte{1, 2})
-			_ = fl.Ioctl(0xFA08, []byte{1, 2})
-			_ = fl.Ioctl(0xFA0B, make([]byte, 48))
-			_ = fl.Ioctl(0xFA0D, make([]byte, 40))
-			if m, err := fl.Mmap(1<<40, 2<<20); err == nil {
-				_ = m.IO.Load(0, 4)
-				m.IO.Store(8, 4, 1<<64-1)
-				m.IO.Read(0, make([]byte, 8))
-				m.IO.Write(0, make([]byte, 8))
-				_ = m.Unmap()
-			}
-			_ = fl.Fault()
-			_ = fl.Close()
-			p.quiet.Stop()
+		p := s.Player()
+		fl, err := p.Node().Open(2050)
+		if err != nil {
+			return
 		}
+		_ = fl.Ioctl(0xFA05, []byte{1, 2})
+		_ = fl.Ioctl(0xFA08, []byte{1, 2})
+		_ = fl.Ioctl(0xFA0B, make([]byte, 48))
+		_ = fl.Ioctl(0xFA0D, make([]byte, 40))
+		if m, err := fl.Mmap(1<<40, 2<<20); err == nil {
+			_ = m.IO.Load(0, 4)
+			m.IO.Store(8, 4, 1<<64-1)
+			m.IO.Read(0, make([]byte, 8))
+			m.IO.Write(0, make([]byte, 8))
+			_ = m.Unmap()
+		}
+		_ = fl.Fault()
+		_ = fl.Close()
+		p.quiet.Stop()
 	})
 }
 

@@ -163,11 +163,10 @@ func TestStandingStillIsNoWait(t *testing.T) {
 	}
 }
 
-func neverStill(p *Player) { p.quietAfter = time.Hour }
-
 func TestArrivals(t *testing.T) {
 	events := []Event{stored(0, 1), {Kind: KindFault, Value: 9, Text: "stopped"}, stored(0, 2)}
-	p := recorded(events...).Player(neverStill)
+	p := recorded(events...).Player()
+	p.quietAfter = time.Hour
 	f, m := host(t, p)
 	for range 20 {
 		if err := f.Fault(); err != nil {
@@ -197,7 +196,8 @@ func TestArrivals(t *testing.T) {
 			t.Fatal("a host that does nothing hears of nothing")
 		}
 	}
-	p = recorded(events...).Player(neverStill)
+	p = recorded(events...).Player()
+	p.quietAfter = time.Hour
 	_, m = host(t, p)
 	m.Store(0, 4, 1)
 	m.Store(0, 4, 2) // without a look

@@ -25,8 +25,7 @@ type region struct {
 
 type pin struct {
 	file   uint64
-	va     uint64 // 0 for a buffer of the driver
-	off    uint64 // mmap offset of a buffer of the driver
+	va     uint64
 	region *region
 	at     uint64 // offset in the region
 }
@@ -37,37 +36,18 @@ type memory struct {
 }
 
 func (m *memory) add(p *pin, r *region) {
-	if r != nil {
-		m.attach(p, r)
+	if p.region = r; r != nil {
+		if r.pins == 0 {
+			r.first = len(m.pins)
+			m.regions = append(m.regions, r)
+		}
+		r.pins++
 	}
 	m.pins = append(m.pins, p)
 }
 
-func (m *memory) attach(p *pin, r *region) {
-	if p.region = r; r.pins == 0 {
-		if r.first = slices.Index(m.pins, p); r.first < 0 {
-			r.first = len(m.pins)
-		}
-		m.regions = append(m.regions, r)
-	}
-	r.pins++
-}
-
 func newRegion(host, device []byte) *region {
 	return &region{host: host, device: device, seen: bytes.Clone(host), used: [2]pages{{all: true}, {all: true}}}
-}
-
-// attachBuffer makes the host's memory for a buffer of the driver; device is nil in a playback.
-// The device's contents count as its writes.
-func (m *memory) attachBuffer(p *pin, size int, device []byte) (*region, error) {
-	mem, end, err := anonymous(size)
-	if err != nil {
-		return nil, err
-	}
-	r := newRegion(mem, device)
-	r.end = func(bool) error { return end() }
-	m.attach(p, r)
-	return r, nil
 }
 
 // pages tracks which pages of a memory were ever used.
@@ -148,7 +128,7 @@ func (m *memory) drop(p *pin, restore bool) (err error) {
 func (m *memory) dropFile(file uint64) error {
 	var errs []error
 	for _, p := range m.pins {
-		if p.file == file && p.va != 0 {
+		if p.file == file {
 			errs = append(errs, m.drop(p, false))
 		}
 	}
@@ -326,26 +306,11 @@ func setAddress(req uint32, arg []byte, va uint64) {
 func (m *memory) unpinned(file uint64, arg []byte) (int, bool) {
 	va := decode[kabi.UnpinPagesIn](arg).VirtualAddress
 	for i, p := range slices.Backward(m.pins) {
-		if p.file == file && p.va == va && va != 0 && p.region != nil {
+		if p.file == file && p.va == va && p.region != nil {
 			return i, true
 		}
 	}
 	return 0, false
-}
-
-func (m *memory) allocated(file uint64, arg []byte) {
-	out := output[kabi.AllocateDMABufIn, kabi.AllocateDMABufOut](arg)
-	m.add(&pin{file: file, off: out.MappingOffset}, nil)
-}
-
-func (m *memory) buffer(file, off uint64) *pin {
-	i := slices.IndexFunc(m.pins, func(p *pin) bool {
-		return p.file == file && p.va == 0 && p.off == off && off != 0 && p.region == nil
-	})
-	if i < 0 {
-		return nil
-	}
-	return m.pins[i]
 }
 
 func inputSize(req uint32) int {

@@ -87,11 +87,6 @@ func (p *places) key(e *Event) string {
 		return fmt.Sprintf("ioctl %d %x", e.File, e.Request)
 	case KindMmap:
 		return fmt.Sprintf("mmap %d %x %x", e.File, e.Off, e.Size)
-	case KindUnmap:
-		if e.Value == 0 {
-			return fmt.Sprintf("munmap %d", e.File)
-		}
-		return fmt.Sprintf("munmap %d %d", e.File, e.Off)
 	}
 	return fmt.Sprintf("%d %d", e.Kind, e.File)
 }

@@ -19,15 +19,13 @@ import (
 // Player is a target that answers as recorded, opened as often. After the first difference loads
 // return all ones, requests fail with ENODEV, and Fault is a *DifferenceError.
 type Player struct {
-	s     *Session
-	steps bool // Lockstep
+	s *Session
 
 	patience   time.Duration // how much longer than recorded the host may wait
 	quietAfter time.Duration // idle time before the device's own writes appear
 	quiet      *time.Timer
 
 	mu     sync.Mutex
-	next   int // event to play, in lockstep
 	follow *follower
 	places places
 	mem    memory
@@ -40,24 +38,11 @@ type Player struct {
 
 var _ kmd.Target = (*Player)(nil)
 
-// PlayOption configures a playback.
-type PlayOption func(*Player)
-
-// Lockstep compares every event in order, also loads and queries, for a device that runs only
-// during the host's accesses (sim.Synchronous).
-func Lockstep() PlayOption { return func(p *Player) { p.steps = true } }
-
 // Player returns a target that plays the recording from its start.
-func (s *Session) Player(opts ...PlayOption) *Player {
-	p := &Player{s: s, places: newPlaces(), patience: stuckAfter, quietAfter: playedQuiet}
-	for _, o := range opts {
-		o(p)
-	}
+func (s *Session) Player() *Player {
+	p := &Player{s: s, places: newPlaces(), patience: stuckAfter, quietAfter: playedQuiet, follow: newFollower(s.Events)}
 	p.quiet = time.AfterFunc(time.Hour, p.whenQuiet)
 	p.quiet.Stop()
-	if !p.steps {
-		p.follow = newFollower(s.Events)
-	}
 	return p
 }
 
@@ -68,13 +53,10 @@ func (p *Player) Err() error {
 	return p.diff
 }
 
-// Left returns how many events, in lockstep of all, otherwise of the required ones, are left.
+// Left returns how many of the required events are left.
 func (p *Player) Left() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.steps {
-		return len(p.s.Events) - p.next
-	}
 	n := 0
 	for _, i := range p.follow.required[p.follow.front:] {
 		if !p.follow.played[i] {
@@ -95,10 +77,7 @@ func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 		return nil
 	}
 	p.last = time.Now()
-	switch {
-	case p.steps:
-		return p.stepLocked(got, same)
-	case !got.isQuery():
+	if !got.isQuery() {
 		return p.playChangeLocked(got, same)
 	}
 	if got.Request == kabi.IoctlLockCtl {
@@ -113,33 +92,6 @@ func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 		return p.stopAt(got, want, p.follow.next())
 	}
 	return want
-}
-
-func (p *Player) stepLocked(got *Event, same func(want *Event) bool) *Event {
-	p.skipFaults()
-	if got.carriesWrites() {
-		got.Host = p.mem.fromHost()
-	}
-	if p.next == len(p.s.Events) {
-		return p.stopAt(got, nil, p.next)
-	}
-	want := &p.s.Events[p.next]
-	if want.Kind != got.Kind || want.File != got.File || want.Map != got.Map || !sameDeltas(want.Host, got.Host) || !same(want) ||
-		!p.mem.apply(want.Device) {
-		return p.stopAt(got, want, p.next)
-	}
-	p.next++
-	for p.next < len(p.s.Events) && p.s.Events[p.next].Kind == KindDevice && p.mem.apply(p.s.Events[p.next].Device) {
-		p.next++
-	}
-	return want
-}
-
-func (p *Player) skipFaults() {
-	for p.next < len(p.s.Events) && p.s.Events[p.next].Kind == KindFault {
-		p.fault = errors.New(p.s.Events[p.next].Text)
-		p.next++
-	}
 }
 
 func (p *Player) whenQuiet() {
@@ -246,7 +198,7 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	defer p.mu.Unlock()
 	got := Event{Kind: KindIoctl, File: f.n, Request: req, In: p.mem.anonymous(f.n, req, arg)}
 	want := p.eventLocked(&got, func(w *Event) bool {
-		return w.Request == req && (bytes.Equal(w.In, got.In) || !p.steps && req == kabi.IoctlConfigureTLB) && len(w.Data) == len(arg)
+		return w.Request == req && (bytes.Equal(w.In, got.In) || req == kabi.IoctlConfigureTLB) && len(w.Data) == len(arg)
 	})
 	if req == kabi.IoctlUnpinPages {
 		if n, ok := p.mem.unpinned(f.n, arg); ok {
@@ -268,8 +220,7 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	if err := want.answer(); err != nil {
 		return err
 	}
-	switch req {
-	case kabi.IoctlPinPages:
+	if req == kabi.IoctlPinPages {
 		va, size := pinRange(arg)
 		in, at, ok := p.mem.recordable(va, size)
 		switch {
@@ -279,8 +230,6 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 			in = whole(va, size)
 		}
 		p.mem.add(&pin{file: f.n, va: va, at: at}, in)
-	case kabi.IoctlAllocateDMABuf:
-		p.mem.allocated(f.n, arg)
 	}
 	return nil
 }
@@ -290,44 +239,19 @@ func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	got := Event{Kind: KindMmap, File: f.n, Map: p.maps, Off: offset, Size: uint64(length)}
-	buffer := p.mem.buffer(f.n, offset)
-	var mem []byte
-	if buffer != nil {
-		host, err := p.mem.attachBuffer(buffer, length, nil)
-		if err != nil {
-			return seam.Mapping{}, err
-		}
-		mem, got.Value = host.host, 1
-	}
 	want := p.eventLocked(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size })
 	if err := p.answer(want); err != nil {
-		if buffer != nil {
-			err = errors.Join(err, p.mem.drop(buffer, false))
-		}
 		return seam.Mapping{}, err
 	}
 	p.maps++
-	n := got.Map
-	m := seam.Mapping{Mem: mem, Unmap: func() error { return f.unmap(n, buffer) }}
-	if buffer == nil {
-		m.IO = &playedMap{p: p, file: f.n, n: n}
-	}
-	return m, nil
+	m := &playedMap{p: p, file: f.n, n: got.Map}
+	return seam.Mapping{IO: m, Unmap: m.unmap}, nil
 }
 
-func (f *playedFile) unmap(n uint64, buffer *pin) error {
-	p := f.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	got := Event{Kind: KindUnmap, File: f.n, Map: n}
-	if buffer != nil {
-		got.Value, got.Off = 1, buffer.off
-	}
-	err := p.answer(p.eventLocked(&got, anyEvent))
-	if buffer != nil {
-		err = errors.Join(err, p.mem.drop(buffer, false))
-	}
-	return err
+func (m *playedMap) unmap() error {
+	m.p.mu.Lock()
+	defer m.p.mu.Unlock()
+	return m.p.answer(m.p.eventLocked(&Event{Kind: KindUnmap, File: m.file, Map: m.n}, anyEvent))
 }
 
 func (f *playedFile) Close() error {
@@ -346,9 +270,7 @@ func (f *playedFile) Fault() error {
 	p := f.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.steps {
-		p.skipFaults()
-	} else if p.diff == nil {
+	if p.diff == nil {
 		p.last = time.Now()
 		p.pollLocked()
 	}

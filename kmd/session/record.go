@@ -213,9 +213,6 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 		f.unpin(&e, arg, do)
 	default:
 		r.changeLocked(&e, func() { do(arg) })
-		if err == nil && req == kabi.IoctlAllocateDMABuf {
-			r.mem.allocated(f.n, arg)
-		}
 	}
 	return err
 }
@@ -288,48 +285,26 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 	r.begin()
 	defer r.finish()
 	e := Event{Kind: KindMmap, File: f.n, Map: r.maps, Off: offset, Size: uint64(length)}
-	buffer := r.mem.buffer(f.n, offset)
-	var host *region
-	record := r.queryLocked
-	if buffer != nil {
-		record, e.Value = r.changeLocked, 1
-	}
-	record(&e, func() {
-		if m, err = f.f.Mmap(offset, length); err == nil && m.Mem != nil && buffer != nil {
-			if host, err = r.mem.attachBuffer(buffer, len(m.Mem), m.Mem); err != nil {
-				err = errors.Join(err, m.Unmap())
-			} else {
-				r.quiet.Reset(hostQuiet)
-			}
-		}
+	r.queryLocked(&e, func() {
+		m, err = f.f.Mmap(offset, length)
 		e.failed(err)
 	})
 	if err != nil {
 		return seam.Mapping{}, err
 	}
 	r.maps++
-	if host != nil {
-		m.Mem = host.host
-	} else {
-		io := m.IO
-		if io == nil {
-			io = kmd.Accesses(m.Mem)
-		}
-		m.Mem, m.IO = nil, &recordedMap{r: r, io: io, file: f.n, n: e.Map}
+	io := m.IO
+	if io == nil {
+		io = kmd.Accesses(m.Mem)
 	}
+	m.Mem, m.IO = nil, &recordedMap{r: r, io: io, file: f.n, n: e.Map}
 	n, unmap := e.Map, m.Unmap
 	m.Unmap = func() (err error) {
 		r.begin()
 		defer r.finish()
 		e := Event{Kind: KindUnmap, File: f.n, Map: n}
-		if buffer != nil {
-			e.Value, e.Off = 1, buffer.off
-		}
-		record(&e, func() {
-			if buffer != nil {
-				err = r.mem.drop(buffer, false)
-			}
-			err = errors.Join(err, unmap())
+		r.queryLocked(&e, func() {
+			err = unmap()
 			e.failed(err)
 		})
 		return err

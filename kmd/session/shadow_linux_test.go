@@ -8,12 +8,12 @@ import (
 
 func TestUsedPages(t *testing.T) {
 	page := syscall.Getpagesize()
-	mem, end, err := anonymous(16 * page)
+	mem, err := syscall.Mmap(-1, 0, 16*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := end(); err != nil {
+		if err := syscall.Munmap(mem); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -70,11 +70,3 @@ func resident(mem, vec []byte) bool {
 		uintptr(unsafe.Pointer(unsafe.SliceData(vec))))
 	return errno == 0
 }
-
-func anonymous(n int) ([]byte, func() error, error) {
-	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		return nil, nil, err
-	}
-	return mem, func() error { return unix.Munmap(mem) }, nil
-}

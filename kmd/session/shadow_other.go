@@ -18,7 +18,3 @@ func split(va, size uint64) (*region, error) {
 func whole(va, size uint64) *region { return newRegion(memoryAt(va, size), nil) }
 
 func resident([]byte, []byte) bool { return false }
-
-func anonymous(n int) ([]byte, func() error, error) {
-	return make([]byte, n), func() error { return nil }, nil
-}

@@ -367,30 +367,6 @@ func (d *Debugger) CheckResults(ctx context.Context) error {
 	})
 }
 
-// Inspect waits for the queues and reads back each part from DRAM. It fails if these are no longer
-// commands; Verify says what differs.
-func (d *Debugger) Inspect(ctx context.Context) ([]*tracebuf.Contents, error) {
-	var out []*tracebuf.Contents
-	err := d.t.Inside(ctx, "inspect", func(m Memory) error {
-		for i := range d.parts {
-			im, err := m.Image(ctx, i)
-			if err != nil {
-				return err
-			}
-			c, err := tracebuf.Inspect(im)
-			if err != nil {
-				return err
-			}
-			out = append(out, c)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 // Compare compares device memory with its expected contents. The error is a *VerifyError for the
 // first region that differs.
 func Compare(ctx context.Context, trace string, regions []Region) error {

@@ -113,7 +113,6 @@ type Memory interface {
 	Regions() []Region
 	// Results returns the memory of the results in the trace's file.
 	Results() []Region
-	Image(ctx context.Context, part int) (*tracebuf.Image, error)
 }
 
 // Region is device memory whose contents are known.

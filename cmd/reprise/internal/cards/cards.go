@@ -99,53 +99,17 @@ func cards(ctx context.Context, name string) ([]kmd.Card, error) {
 
 // Unknown fields are absent.
 type cardJSON struct {
-	Node        string          `json:"node"`
-	PCI         string          `json:"pci"`
-	Serial      string          `json:"serial,omitempty"`
-	ASIC        string          `json:"asic,omitempty"`
-	Arch        string          `json:"arch,omitempty"`
-	Board       string          `json:"board,omitempty"`
-	PCIID       string          `json:"pci_id"`
-	SubsystemID string          `json:"subsystem_id"`
-	Driver      string          `json:"driver,omitempty"`
-	Firmware    string          `json:"firmware,omitempty"`
-	AICLK       *float64        `json:"aiclk_mhz,omitempty"`
-	AXICLK      *float64        `json:"axiclk_mhz,omitempty"`
-	Temperature *float64        `json:"temperature_c,omitempty"`
-	Power       *float64        `json:"power_w,omitempty"`
-	Current     *float64        `json:"current_a,omitempty"`
-	Voltage     *float64        `json:"voltage_v,omitempty"`
-	Heartbeat   *float64        `json:"heartbeat,omitempty"`
-	Workers     *cli.Grid       `json:"workers,omitempty"`
-	DRAMBanks   int             `json:"dram_banks,omitempty"`
-	Harvesting  *harvestingJSON `json:"harvested,omitempty"`
-	NUMANode    *int            `json:"numa_node,omitempty"`
-	IOMMU       string          `json:"iommu"`
-	Holders     []kmd.Holder    `json:"holders"`
-	Problem     string          `json:"problem,omitempty"`
-}
-
-type harvestingJSON struct {
-	Tensix   uint32 `json:"tensix"`
-	DRAM     uint32 `json:"dram"`
-	Ethernet uint32 `json:"ethernet"`
+	kmd.Card
+	Workers   *cli.Grid `json:"workers,omitempty"`
+	DRAMBanks int       `json:"dram_banks,omitempty"`
+	Problem   string    `json:"problem,omitempty"`
 }
 
 func toJSON(c kmd.Card) cardJSON {
-	number := func(r kmd.Reading) *float64 { return present(r.Value, r.OK) }
-	j := cardJSON{Node: c.Node, PCI: c.BDF, Serial: c.Serial, ASIC: c.ASIC, Board: c.Board,
-		PCIID:       fmt.Sprintf("%04x:%04x", c.Vendor, c.Device),
-		SubsystemID: fmt.Sprintf("%04x:%04x", c.SubsystemVendor, c.SubsystemDevice),
-		Driver:      c.Driver, Firmware: c.Firmware, AICLK: number(c.AICLK), AXICLK: number(c.AXICLK),
-		Temperature: number(c.Temperature), Power: number(c.Power), Current: number(c.Current), Voltage: number(c.Voltage),
-		Heartbeat: number(c.Heartbeat), NUMANode: present(c.NUMANode, c.NUMANode >= 0), IOMMU: c.IOMMU.String(),
-		// This process lists the card and doesn't use it.
-		Holders: slices.DeleteFunc(append([]kmd.Holder{}, c.Holders...), func(h kmd.Holder) bool { return h.PID == os.Getpid() })}
-	if c.Arch != 0 {
-		j.Arch = c.Arch.String()
-	}
+	// This process lists the card and doesn't use it.
+	c.Holders = slices.DeleteFunc(append([]kmd.Holder{}, c.Holders...), func(h kmd.Holder) bool { return h.PID == os.Getpid() })
+	j := cardJSON{Card: c}
 	if h := c.Harvesting; h != nil {
-		j.Harvesting = (*harvestingJSON)(h)
 		if m, err := chip.New(c.Arch, *h); err != nil {
 			j.Problem = err.Error()
 		} else {
@@ -205,14 +169,21 @@ func printCards(w cli.Text, all []cardJSON) {
 		if d.Workers != nil {
 			grid = fmt.Sprintf("%dx%d", d.Workers.Width, d.Workers.Height)
 		}
-		t.Row(d.PCI, d.Node, cli.Dash(d.Board), cli.Dash(d.Arch), grid, cli.Dash(d.Firmware), cli.Unit(d.AICLK, "%.0f MHz"),
+		t.Row(d.BDF, d.Node, cli.Dash(d.Board), archName(d.Arch), grid, cli.Dash(d.Firmware), cli.Unit(d.AICLK, "%.0f MHz"),
 			cli.Unit(d.Temperature, "%.0f C"), cli.Unit(d.Power, "%.0f W"), d.IOMMU, cli.List(d.Holders, holderName))
 		if d.Problem != "" {
-			notes += d.PCI + ": " + d.Problem + "\n"
+			notes += d.BDF + ": " + d.Problem + "\n"
 		}
 	}
 	t.Flush()
 	w.F("%s", notes)
+}
+
+func archName(a chip.Arch) string {
+	if a == 0 {
+		return "-"
+	}
+	return a.String()
 }
 
 func holderName(h kmd.Holder) string {
@@ -294,10 +265,10 @@ func about(ctx context.Context, t kmd.Target, d *kmd.Device) (*infoJSON, error) 
 
 func (i *infoJSON) print(out cli.Text) {
 	t := out.Table()
-	t.Row("PCI address", fmt.Sprintf("%s (%s, subsystem %s)", i.PCI, i.PCIID, i.SubsystemID))
+	t.Row("PCI address", fmt.Sprintf("%s (%s, subsystem %s)", i.BDF, i.ID, i.Subsystem))
 	t.Row("Node", i.Node)
 	t.Row("Board", fmt.Sprintf("%s, serial %s", cli.Dash(i.Board), cli.Dash(i.Serial)))
-	t.Row("Chip", fmt.Sprintf("%s, id %s", cli.Dash(i.Arch), cli.Dash(i.ASIC)))
+	t.Row("Chip", fmt.Sprintf("%s, id %s", archName(i.Arch), cli.Dash(i.ASIC)))
 	if g := i.Workers; g != nil {
 		t.Row("Workers", fmt.Sprintf("%d x %d, %d DRAM banks", g.Width, g.Height, i.DRAMBanks))
 	}

@@ -269,13 +269,15 @@ func readDRAM(ctx context.Context, t kmd.Target, addr uint64, pageSize, pages in
 	return b, m.ch, errors.Join(err, m.close())
 }
 
-func (c *traceDumpCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
-
-type traceDumpCmd struct {
+type sourceCmd struct {
 	Source string `arg:"" placeholder:"FILE|DEVICE"`
 	sourceFlags
 	cli.AsJSON
 }
+
+func (c *sourceCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
+
+type traceDumpCmd struct{ sourceCmd }
 
 type dumpJSON struct {
 	Source   string        `json:"source"`
@@ -372,13 +374,7 @@ func toDump(src *source) *dumpJSON {
 	return out
 }
 
-func (c *traceStatCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
-
-type traceStatCmd struct {
-	Source string `arg:"" placeholder:"FILE|DEVICE"`
-	sourceFlags
-	cli.AsJSON
-}
+type traceStatCmd struct{ sourceCmd }
 
 type statJSON struct {
 	Source string `json:"source"`

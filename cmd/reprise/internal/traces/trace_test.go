@@ -61,9 +61,12 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 					}
 				}
 				var own, read strings.Builder
-				found, err := trace.Debug().Inspect(t.Context())
-				devtest.Must(t, errors.Join(err, trace.Debug().Verify(t.Context())))
-				recorded := found[0]
+				var file bytes.Buffer
+				devtest.Must(t, errors.Join(trace.Debug().Verify(t.Context()), trace.Save(t.Context(), &file)))
+				saved, err := tracebuf.Decode(&file)
+				devtest.Must(t, err)
+				recorded, err := tracebuf.Inspect(&saved.Image)
+				devtest.Must(t, err)
 				c.Steps, recorded.Steps = nil, nil // their names are lines of their own
 				devtest.Must(t, errors.Join(c.Print(&read), recorded.Print(&own)))
 				expect.NoDiff(t, read.String(), own.String(), "commands in DRAM")
