@@ -103,22 +103,25 @@ func (c *Conn) Payload(p []byte) error {
 
 // Call returns the reply with its payload.
 func (c *Conn) Call(h *Head, payload []byte) (reply Head, out []byte, err error) {
-	return c.CallFD(h, payload, -1)
+	reply, out, fd, err := c.CallFD(h, payload, -1)
+	CloseFD(fd)
+	return reply, out, err
 }
 
-// CallFD is Call with a descriptor, -1 for none.
-func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte, err error) {
+// CallFD is Call with descriptors, -1 for none.
+func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte, fd int, err error) {
 	if err := c.Send(h, payload, give); err != nil {
-		return Head{}, nil, err
+		return Head{}, nil, -1, err
 	}
-	if err := c.Receive(&reply); err != nil {
-		return Head{}, nil, err
+	if fd, err = c.ReceiveFD(&reply); err != nil {
+		return Head{}, nil, -1, err
 	}
 	out = make([]byte, reply.Size)
 	if err := c.Payload(out); err != nil {
-		return Head{}, nil, err
+		CloseFD(fd)
+		return Head{}, nil, -1, err
 	}
-	return reply, out, nil
+	return reply, out, fd, nil
 }
 
 // AwaitEnd returns when the peer has closed the socket or ended.

@@ -269,16 +269,21 @@ func (p *client) serve(c *serve.Conn) {
 			return
 		}
 		r.Op = q.Op
-		if c.Send(&r.Head, r.out, -1) != nil {
+		err = c.Send(&r.Head, r.out, r.give)
+		if q.Op == opIoctl {
+			serve.CloseFD(r.give) // a dma-buf; the client has a duplicate
+		}
+		if err != nil {
 			return
 		}
 	}
 }
 
-// reply is a head with its payload.
+// reply is a head with its payload and descriptor.
 type reply struct {
 	serve.Head
-	out []byte
+	out  []byte
+	give int // descriptor, or -1
 }
 
 func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r reply, ok bool) {
@@ -290,11 +295,13 @@ func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r reply, ok boo
 	if dead {
 		return r, false
 	}
+	r.give = -1
 	if err := p.handle(q, &r, payload, buf, fd); err != nil {
 		var text []byte
 		if r.Head, text = serve.Fail(err); text != nil {
 			r.out = text
 		}
+		r.give = -1
 	}
 	return r, true
 }
@@ -304,7 +311,7 @@ func (p *client) handle(q *serve.Head, r *reply, payload, buf []byte, fd int) (e
 		switch e := recover().(type) {
 		case nil:
 		case interface{ Addr() uintptr }:
-			*r, err = reply{Head: serve.Head{Status: serve.StatusFault}}, nil
+			*r, err = reply{Head: serve.Head{Status: serve.StatusFault}, give: -1}, nil
 		default:
 			panic(e)
 		}
@@ -369,6 +376,10 @@ func (p *client) handle(q *serve.Head, r *reply, payload, buf []byte, fd int) (e
 	return err
 }
 
+type backed interface {
+	Backing(mem []byte) (fd int, off int64, ok bool)
+}
+
 func (p *client) onFile(q *serve.Head, r *reply, f seam.File, payload []byte, fd int) error {
 	switch q.Op {
 	case opClose:
@@ -399,8 +410,16 @@ func (p *client) onFile(q *serve.Head, r *reply, f seam.File, payload []byte, fd
 			return err
 		}
 		if m.Mem != nil {
-			_ = m.Unmap() // unused
-			return fmt.Errorf("a buffer of the driver can't be given to another process: %w", syscall.EOPNOTSUPP)
+			b, ok := f.(backed)
+			off := int64(0)
+			if ok {
+				r.give, off, ok = b.Backing(m.Mem)
+			}
+			if !ok {
+				_ = m.Unmap() // unused
+				return fmt.Errorf("this buffer can't be given to another process: %w", syscall.EOPNOTSUPP)
+			}
+			r.Kind, r.Val = memory, uint64(off)
 		}
 		p.mu.Lock()
 		p.next++
@@ -425,10 +444,15 @@ func (p *client) ioctl(f seam.File, q *serve.Head, r *reply, fd int) error {
 			return p.pins.pin(f, arg, fd, q.Off)
 		}
 		return p.pins.unpin(f, arg)
-	case kabi.IoctlMapPeerBar, kabi.IoctlExportTLBDMABuf: // their descriptors are of one process
+	case kabi.IoctlMapPeerBar:
 		return syscall.EOPNOTSUPP
 	}
-	return f.Ioctl(req, arg)
+	err := f.Ioctl(req, arg)
+	if err == nil && req == kabi.IoctlExportTLBDMABuf {
+		a, _, _ := kabi.Decode[kabi.ExportTLBDMABuf](arg)
+		r.give = int(a.FD)
+	}
+	return err
 }
 
 type view struct {
