@@ -262,26 +262,25 @@ func TestTTNNFindings(t *testing.T) {
 // Kernels with a race fail in one of a few schedules, and again in the one that was kept.
 func TestTTNNSchedules(t *testing.T) {
 	r := newTTNN(t)
-	for _, c := range []struct{ chip, name, fails, got string }{
-		{"wormhole", "overtakes", "1 preemption:\n  store of BRISC", "got 0"},
-		{"blackhole", "overtakes", "1 preemption:\n  store of BRISC", "got 0"},
-		{"wormhole", "barriers", "1 preemption:\n  store of NCRISC", "got 0"},
-		{"wormhole", "increments", "2 preemptions:\n  addition of BRISC", "got 6"},
-	} {
+	table, err := os.ReadFile("testdata/ttnn_schedules.txt")
+	must(t, err)
+	for line := range strings.Lines(string(table)) {
+		c := strings.Split(strings.TrimSpace(line), ", ")
 		failing, script := filepath.Join(t.TempDir(), "failing.json"), "testdata/ttnn_schedules.py"
 		check := func(code int, want string, args ...string) {
-			out, errs, got := r.output(append([]string{"--chip", c.chip}, args...)...)
+			out, errs, got := r.output(append([]string{"--chip", c[0], "--check", "datacache"}, args...)...)
 			if got != code || !strings.Contains(out+errs, want) {
 				t.Errorf("%v: exit code %d, want %d, %q: %s%s", c, got, code, want, out, errs)
 			}
 		}
-		check(1, "a shortest schedule that fails, with "+c.fails, "--schedule", failing, "--schedules", "5", script, c.name)
-		check(3, c.got, "--schedule", failing, script, c.name)
-		check(0, "these are all; none fails", "--schedules", "5", script, "fixed", c.name)
+		check(1, c[3]+" of at most 2 preemptions: the program exited with status 3\nreprise: a shortest schedule that fails, with "+
+			c[4]+":\n  "+c[5], "--schedule", failing, "--schedules", "9", script, c[1])
+		check(3, c[2], "--schedule", failing, script, c[1])
+		check(0, c[6]+" of at most 2 preemptions: these are all; none fails", "--schedules", "9", script, "fixed", c[1])
 		if program, err := exec.LookPath("gdb-multiarch"); err != nil {
 			t.Log("not under gdb:", err)
-		} else if c.name == "overtakes" {
-			r.debug(program, "--chip", c.chip, "--schedule", failing, "--stop", script, c.name)
+		} else if c[1] == "overtakes" {
+			r.debug(program, "--chip", c[0], "--schedule", failing, "--stop", script, c[1])
 		}
 	}
 }

@@ -429,11 +429,11 @@ func (q *Request) Access(tile chip.XY, addr uint32, kind Kind) {
 	q.on.access(at, q.on.run.word(at), &a, false)
 }
 
-// Done ends the request, which a register of the processor's tile tells.
-func (q *Request) Done(addr uint32) {
-	q.on.Order(addr, true)
-	q.on.run.happened(q.Point)
-}
+// Tell notes that a register of the processor's tile tells of the response.
+func (q *Request) Tell(addr uint32) { q.on.Order(addr, true) }
+
+// Done ends the request.
+func (q *Request) Done() { q.on.run.happened(q.Point) }
 
 // visit is a load that may begin a round of a waiting loop. The round waits if the processor comes
 // back without having changed anything, and the registers that the round reads are as before.

@@ -136,7 +136,7 @@ func (c *core) waits(o rv32.Inst, addr uint32, inL1 bool) bool {
 	case !uses || addr < niu0Base:
 	case addr < streamBase:
 		if load {
-			s.Order(addr&^0xFFFF, false)
+			s.Order(addr, false)
 		}
 	default:
 		at := addr &^ 3

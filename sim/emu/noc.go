@@ -174,7 +174,7 @@ func (q *request) touches(t *tile, addr uint64, n int, kind schedules.Kind) {
 func (q *request) finish() bool {
 	ok := q.arrive() && (q.away || q.respond())
 	if q.step != nil {
-		q.step.Done(niuAddress(q.noc, 0))
+		q.step.Done()
 	}
 	return ok
 }
@@ -428,27 +428,31 @@ func (q *request) respond() bool {
 		// ttsim answers posted atomics too; silicon doesn't.
 		return true
 	}
-	answered := uint32(1)
+	answered, told := uint32(1), uint32(cntWriteAck)
 	switch q.kind {
 	case reqRead:
 		q.touches(t, q.toAddr, q.n, schedules.Store)
 		if q.flight != nil && !t.chip.check.Land(q.flight, q.data) || !t.chip.landL1(q.o, t, uint32(q.toAddr), q.n, q.data) {
 			return false
 		}
-		u.count[cntReadResp]++
+		told = cntReadResp
 		u.count[cntReadWords] += q.flits
 	case reqAtomic:
 		mergeTime(&t.newest, &q.to.tile.newest)
 		t.memory(uint32(q.fromAddr) + 4)[q.fromAddr>>2] = q.word
 		t.stored(uint32(q.fromAddr), 4)
 		t.use(uint32(q.fromAddr), 4, true)
-		u.count[cntAtomicResp]++
+		told = cntAtomicResp
 	default:
 		answered = uint32(q.acks)
-		u.count[cntWriteAck] += answered
 	}
+	u.count[told] += answered
 	u.open[q.id] = max(0, u.open[q.id]-1)
 	u.bump8(cntOutstanding+q.id, -answered)
+	if q.step != nil {
+		q.step.Tell(niuAddress(q.noc, 0x200+4*told))
+		q.step.Tell(niuAddress(q.noc, 0x200+4*(cntOutstanding+q.id)))
+	}
 	t.changed(classNIU0 << q.noc)
 	return true
 }

@@ -61,7 +61,9 @@ var scheduled = []struct {
 		r.st(v, 0x40000, 7)
 		r.load(w, onB().poll(r.arch, flagA, "signal").li(a0, dataAt).lw(a1, a0, 0).li(a0, resultAt).sw(a1, a0, 0).halt())
 		vc := choose[uint32](right, 1, 2)
-		r.load(v, onB().request(r.arch, r.sendTo(v, w)).request(r.arch, counts(v, w, flagA, ctrlStaticVC|vc<<13)).halt())
+		r.load(v, onB().request(r.arch, r.sendTo(v, w)).
+			li(a0, niuAddress(0, 0x100)).lw(a1, a0, 0). // which tells nothing of the first request
+			request(r.arch, counts(v, w, flagA, ctrlStaticVC|vc<<13)).halt())
 	}, 7, 3, true, 2},
 }
 
