@@ -218,6 +218,15 @@ func checks() (list checkList) {
 		}
 		r.run(v, a.waitCounter(0, cntOutstanding+5, x0, "id").halt())
 	}).says("transaction id 5 is looked at before a CMD_CTRL was loaded")
+	counters("an id has more requests than its counter can hold", func(r *rig, right bool) {
+		v := r.worker(0, 0)
+		q := r.fetchFrom(v, r.worker(2, 2))
+		q.tag = 5 << 10
+		l := layoutOf(r.arch)
+		a := onB().li(s0, choose(right, uint32(255), 256)).label("again").request(r.arch, q).
+			li(t0, niu0Base+l.stride+l.cmd).label("ready").lw(t1, t0, 0).bne(t1, x0, "ready").addi(s0, s0, -1).bne(s0, x0, "again")
+		r.run(v, a.waitCounter(0, cntOutstanding+5, x0, "id").halt())
+	}).says("a counter of transaction id 5 may have wrapped: it has 8 bits, and 256 requests")
 	counters("more is subtracted from a stream than it has", func(r *rig, right bool) {
 		update := uint32(streamBase + 0x3088)
 		if r.arch == chip.Blackhole {
@@ -282,6 +291,21 @@ func engineChecks() (list checkList) {
 		func(r *rig, v, w chip.XY) nocRequest { q := r.fetchFrom(v, w); q.ret = tileA; return q })
 	product("a result is sent that a packer may not have written", "TRISC2 pc=|race: store to|that a NoC write may still be reading: write of 64 bytes", false,
 		func(r *rig, v, w chip.XY) nocRequest { q := r.sendTo(v, w); q.targ = tileOut; return q })
+	races("rows of Dst are announced before they are written", func(r *rig, right bool) {
+		v := r.worker(0, 0)
+		r.write(v, tileA, make([]byte, tileDone+4-tileA))
+		unpack, math, pack := matmul(r.arch, 1)
+		zero, post := newAsm(0).ttinsn(0x10000000|3<<19).bytes(), newAsm(0).ttinsn(semPost(1)).bytes()
+		swap := strings.NewReplacer(string(zero), string(post), string(post), string(zero))
+		code := swap.Replace(string(math.bytes()))
+		if right {
+			code = swap.Replace(code)
+		}
+		r.write(v, uint64(math.base), []byte(code))
+		r.write(v, uint64(unpack.base), unpack.bytes())
+		r.write(v, uint64(pack.base), pack.bytes())
+		r.run(v, onB().stw(0xFFB121B0, 0x40000).poll(r.arch, tileDone, "done").halt())
+	}).says("row 0x|of Dst of tile|TRISC|Nothing that one of the two did")
 	return list
 }
 

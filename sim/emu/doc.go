@@ -42,9 +42,9 @@
 // # Shared memory
 //
 // [Config.RefuseRaces] also refuses two accesses of different agents to the same bytes of L1, DRAM
-// or host memory, at least one a write, that nothing orders. Agents are the processors and the
-// host, each with a vector clock; a request acts for the processor that started it, an unpacker or
-// packer for its thread's T core. These order accesses:
+// or host memory, or to the same 16 rows of Dst, at least one a write, that nothing orders. Agents
+// are the processors and the host, each with a vector clock; a request acts for the processor that
+// started it, a Tensix instruction for its thread's T core. These order accesses:
 //
 //   - the program, but a store to L1 is ordered before a register store, a request, a mailbox or a
 //     reset only if it was read back (BabyRISCV/MemoryOrdering.md): by a used load of the same
@@ -55,14 +55,14 @@
 //   - a load of an NIU counter that shows requests done, from whoever started them;
 //   - a load of a stream counter, mailbox, semaphore or configuration word, from stores to its
 //     kind;
-//   - Tensix instructions that use a semaphore or mutex, or fill or free a bank of SrcA or SrcB;
+//   - SEMWAIT, from whatever has changed the semaphore before;
+//   - Tensix instructions that use a mutex, or fill or free a bank of SrcA or SrcB;
 //   - putting a processor into reset, from it, and releasing it, to it;
 //   - the host's reads through windows, and writes to host memory.
 //
 // Code must be ordered before its fetch. No program with these edges is refused. Not found are
 // racing values that only decide a branch, posted writes to DRAM and host memory that others are
-// told of too early, rows of Dst that are read or written without the semaphore, and code in the
-// instruction RAM.
+// told of too early, and code in the instruction RAM.
 //
 // # Ethernet
 //

@@ -3,6 +3,7 @@ package emu
 import (
 	"runtime"
 
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
@@ -335,13 +336,24 @@ func (e *engines) checkL1(addr uint32, n int, store bool) {
 	}
 }
 
-func (t engineTile) Ordered(thread int, object uint32) {
-	if tile := t.e.tile; tile.check != nil {
-		o := origin{tile: tile, core: tile.cores[1+thread]}.checked()
-		at := pcBufBase + pcBufSemaphores + 4*object
-		tile.check.Acquire(o, at)
-		tile.check.Release(o, at)
+func (t engineTile) Ordered(thread int, object uint32, learns, tells bool) {
+	o, at := t.thread(thread), pcBufBase+pcBufSemaphores+4*object
+	if learns {
+		t.e.tile.check.Acquire(o, at)
 	}
+	if tells {
+		t.e.tile.check.Release(o, at)
+	}
+}
+
+func (t engineTile) UsedDst(thread int, row, n uint32, writes bool) {
+	if tile := t.e.tile; tile.check != nil {
+		tile.check.Dst(t.thread(thread), row, n, writes)
+	}
+}
+
+func (t engineTile) thread(n int) check.Origin {
+	return origin{tile: t.e.tile, core: t.e.tile.cores[1+n]}.checked()
 }
 
 func (e *engines) origin() origin {

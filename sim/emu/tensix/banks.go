@@ -4,7 +4,7 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 
 func (e *Engine) fillSource(t *thread, unit uint32) bool {
 	s, name := e.source(unit)
-	e.ordered(t, objectBanks+2*unit+s.unpack)
+	e.ordered(t, objectBanks+2*unit+s.unpack, true, true)
 	if !s.fill() {
 		return e.nonContractual("the bank of %s is valid already", name)
 	}
@@ -22,7 +22,7 @@ func (e *Engine) clearValid(t *thread, mask uint32) bool {
 			continue
 		}
 		s, name := e.source(unit)
-		e.ordered(t, objectBanks+2*unit+s.matrix)
+		e.ordered(t, objectBanks+2*unit+s.matrix, true, true)
 		if t.field(isa.ThreadKeepSrcValid+isa.Thread(unit)) != 0 {
 			s.matrix ^= 1
 			s.changes++
@@ -45,7 +45,7 @@ func (e *Engine) cleardvalid(t *thread, a cleardvalidArgs) bool {
 			continue
 		}
 		s, name := e.source(unit)
-		e.ordered(t, objectBanks+2*unit+s.matrix)
+		e.ordered(t, objectBanks+2*unit+s.matrix, true, true)
 		if !s.free() {
 			return e.nonContractual("the bank of %s is not valid", name)
 		}

@@ -236,7 +236,8 @@ func (t *testTile) Stored(addr uint32, n int) {
 }
 
 func (t *testTile) StoreConfig(word, value uint32) bool { return false }
-func (t *testTile) Ordered(int, uint32)                 {}
+func (t *testTile) Ordered(int, uint32, bool, bool)     {}
+func (t *testTile) UsedDst(int, uint32, uint32, bool)   {}
 
 func (t *testTile) StoreRegister(addr, value uint32) bool { return false }
 

@@ -61,6 +61,17 @@ func (d *dst) undefine(row, n uint32) {
 	}
 }
 
+// usesDst tells the tile that the newest instruction uses n rows.
+func (e *Engine) usesDst(row, n uint32, wide, writes bool) {
+	if e.hazards == nil || e.hazards.threads[e.issuer].assumes(&e.threads[e.issuer].queue, BootIsOver) {
+		return
+	}
+	if wide {
+		row, n = wideRow(row&^7), 2*(row&7+n)
+	}
+	e.tile.UsedDst(int(e.issuer), row, n, writes)
+}
+
 // wrote precedes making the row valid.
 func (d *dst) wrote(row uint32, columns uint16) {
 	if d.unwritten == nil {

@@ -23,7 +23,11 @@ type Tile interface {
 	Stored(addr uint32, n int)
 	// Ordered is called after RefuseHazards, when an instruction of a thread has waited for an
 	// object or changed it: semaphore i is number i, and banks of the sources and mutexes follow.
-	Ordered(thread int, object uint32)
+	// It learns what others told, or tells what its thread knows, or both.
+	Ordered(thread int, object uint32, learns, tells bool)
+	// UsedDst is called after RefuseHazards, when an instruction of a thread reads or writes n rows
+	// of Dst, numbered as 16-bit data are.
+	UsedDst(thread int, row, n uint32, writes bool)
 	// StoreConfig stores a word of the configuration that acts on processors. It returns false if
 	// it refuses, or suspends the engine; it is called again after Resume.
 	StoreConfig(word, value uint32) bool

@@ -156,6 +156,7 @@ func (e *Engine) product(t *thread, dst, n, mode, clear uint32) bool {
 	if e.unwritten(o.rowD, n, o.math.Wide) {
 		return false
 	}
+	e.usesDst(o.rowD, n, o.math.Wide, true)
 	if o.math.Wide {
 		high, low := e.dst.block32(o.rowD, n)
 		o.math.MulRows(high, low, right, left)
@@ -221,6 +222,7 @@ func (e *Engine) elementwise(t *thread, a elwmulArgs, f elementwise) bool {
 		return false
 	}
 	e.dst.written(o.rowD, 8, o.math.Wide)
+	e.usesDst(o.rowD, 8, o.math.Wide, true)
 	if o.math.Wide {
 		high, low := e.dst.block32(o.rowD, 8)
 		f.rows(&o.math, high, low, left, right, a.accumulate != 0)
@@ -278,6 +280,7 @@ func (e *Engine) gmpool(t *thread, a gmpoolArgs) bool {
 	if e.unwritten(o.rowD, 1, o.math.Wide) {
 		return false
 	}
+	e.usesDst(o.rowD, 4, o.math.Wide, true)
 	if o.math.Wide {
 		high, low := e.dst.lowest32(o.rowD)
 		o.math.MaxPool(high, low, rows)

@@ -96,6 +96,7 @@ func (e *Engine) movd2a(t *thread, a movd2aArgs) bool {
 	if !e.fromDst(m, false) || e.unwritten(row, 4, m.wide) {
 		return false
 	}
+	e.usesDst(row, 4, m.wide, false)
 	e.toSource(&e.srcA, m, src, row, 4)
 	return e.advance(t, a.mode, true)
 }
@@ -126,6 +127,7 @@ func (e *Engine) movd2b(t *thread, a movd2aArgs) bool {
 	if !e.fromDst(m, true) || e.unwritten(row, n, m.wide) {
 		return false
 	}
+	e.usesDst(row, n, m.wide, false)
 	e.toSource(&e.srcB, m, src, row, n)
 	return e.advance(t, a.mode, true)
 }
@@ -176,13 +178,14 @@ type toDst struct {
 	low    bool // only lower halves of 32-bit data change
 }
 
-func (e *Engine) toDst(m toDst) bool {
+func (e *Engine) toDst(m toDst, row, n uint32) bool {
 	switch {
 	case m.format == arith.TF32 && m.low:
 		return e.undefined("tf32 to lower halves of Dst (erratum TEN-4245)")
 	case m.short && m.low:
 		return e.unsupported("%v to lower halves of Dst", m.format)
 	}
+	e.usesDst(row, n, m.low || m.format == arith.TF32, true)
 	return true
 }
 
@@ -226,7 +229,7 @@ func (e *Engine) mova2d(t *thread, a movd2aArgs) bool {
 		return e.unimplemented("rows %d of SrcA and %d of Dst: want multiples of 8, the former below %d", src, row, srcRows)
 	}
 	m := toDst{arith.Format(format), formats(shortExponents).has(format), a.lo32 != 0}
-	if !e.toDst(m) {
+	if !e.toDst(m, row, 8) {
 		return false
 	}
 	keep := e.on(t, isa.KeepDenormals)
@@ -277,7 +280,7 @@ func (e *Engine) movb2d(t *thread, a movb2dArgs) bool {
 		return e.unimplemented("rows %d of SrcB and %d of Dst: want multiples of %d, the former below %d", src, row,
 			n, srcRows)
 	}
-	if !e.toDst(m) {
+	if !e.toDst(m, row, n) {
 		return false
 	}
 	keep := e.on(t, isa.KeepDenormals)
@@ -337,13 +340,13 @@ func (e *Engine) zeroacc(t *thread, a zeroaccArgs) bool {
 		if a.dst > 1 {
 			return e.nonContractual("half %d of Dst", a.dst)
 		}
-		e.dst.undefine(a.dst*dstRows/2, dstRows/2)
+		e.zeroRows(a.dst*dstRows/2, dstRows/2)
 		return true
 	case what&3 == clearAll:
 		if a.dst != 0 {
 			return e.nonContractual("all of Dst from %d: want 0", a.dst)
 		}
-		e.dst.undefine(0, dstRows)
+		e.zeroRows(0, dstRows)
 		return true
 	default:
 		return e.unsupported("mode %d", what)
@@ -360,8 +363,13 @@ func (e *Engine) clearRow(t *thread, row uint32) bool {
 	case e.on(t, isa.Fp32Dst):
 		row = wideRow(row)
 	}
-	e.dst.undefine(row, 1)
+	e.zeroRows(row, 1)
 	return true
+}
+
+func (e *Engine) zeroRows(row, n uint32) {
+	e.usesDst(row, n, false, true)
+	e.dst.undefine(row, n)
 }
 
 // clearRows clears 16 rows; Blackhole counts from the thread's half of Dst.
@@ -372,7 +380,7 @@ func (e *Engine) clearRows(t *thread, i, offset uint32) bool {
 	if i >= dstRows/16 {
 		return e.nonContractual("rows %d to %d of Dst", 16*i, 16*i+15)
 	}
-	e.dst.undefine(16*i, 16)
+	e.zeroRows(16*i, 16)
 	return true
 }
 
@@ -384,6 +392,7 @@ func (e *Engine) clearRowsWide(t *thread, i, offset uint32, revive bool) bool {
 	if i >= dstRows/32 {
 		return e.nonContractual("rows %d to %d of a Dst of 32 bits", 16*i, 16*i+15)
 	}
+	e.usesDst(32*i, 32, false, true)
 	for row := range uint32(16) {
 		e.dst.valid[32*i+row&8*2+row&7] = revive
 	}

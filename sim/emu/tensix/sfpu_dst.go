@@ -77,6 +77,7 @@ func (t *thread) lanesPlace(dst uint32) (p place, ok bool) {
 }
 
 func (e *Engine) gather(p place, wide bool) (values lreg) {
+	e.usesDst(p.row, 4, wide, false)
 	for r := range uint32(numLanes / rowLanes) {
 		to := (*[rowLanes]uint32)(values[r*rowLanes:])
 		row := p.row + r
@@ -111,6 +112,7 @@ func gatherRow(to *[rowLanes]uint32, row *dstRow, column uint32) {
 }
 
 func (e *Engine) scatter(p place, wide bool, values *lreg, mask uint32) {
+	e.usesDst(p.row, 4, wide, true)
 	for r := range uint32(numLanes / rowLanes) {
 		enabled := mask >> (r * rowLanes) & (1<<rowLanes - 1)
 		if enabled == 0 {

@@ -10,9 +10,9 @@ const (
 )
 
 // ordered tells the tile that a thread's instruction has used an object.
-func (e *Engine) ordered(t *thread, object uint32) {
+func (e *Engine) ordered(t *thread, object uint32, learns, tells bool) {
 	if e.hazards != nil {
-		e.tile.Ordered(int(t.index), object)
+		e.tile.Ordered(int(t.index), object, learns, tells)
 	}
 }
 
@@ -65,7 +65,7 @@ func (e *Engine) atgetm(t *thread, a atgetmArgs) bool {
 		return false
 	}
 	*o = t.index + 1
-	e.ordered(t, objectMutex)
+	e.ordered(t, objectMutex, true, true)
 	return true
 }
 
@@ -79,7 +79,7 @@ func (e *Engine) atrelm(t *thread, a atgetmArgs) bool {
 	}
 	*o = 0
 	e.sync.changes++
-	e.ordered(t, objectMutex)
+	e.ordered(t, objectMutex, true, true)
 	return true
 }
 
@@ -100,7 +100,7 @@ func (e *Engine) seminit(t *thread, a seminitArgs) bool {
 	}
 	e.sync.value[i], e.sync.max[i] = uint8(a.value), uint8(a.max)
 	e.sync.changes++
-	e.ordered(t, uint32(i))
+	e.ordered(t, uint32(i), false, true)
 	return true
 }
 
@@ -114,7 +114,7 @@ func (e *Engine) sempost(t *thread, a sempostArgs) bool {
 	}
 	e.sync.value[i]++
 	e.sync.changes++
-	e.ordered(t, uint32(i))
+	e.ordered(t, uint32(i), false, true)
 	return true
 }
 
@@ -123,7 +123,7 @@ func (e *Engine) semget(t *thread, a sempostArgs) bool {
 	if !ok || !e.GetSemaphore(i) {
 		return false
 	}
-	e.ordered(t, uint32(i))
+	e.ordered(t, uint32(i), false, true)
 	return true
 }
 
@@ -141,7 +141,7 @@ func (e *Engine) semwait(t *thread, a semwaitArgs) bool {
 	case a.condition == whileMax && e.sync.value[i] >= e.sync.max[i], a.condition == whileZero && e.sync.value[i] == 0:
 		return false
 	case a.condition == whileMax, a.condition == whileZero:
-		e.ordered(t, uint32(i))
+		e.ordered(t, uint32(i), true, false)
 		return true
 	case a.condition == 0:
 		return e.undefined("no condition to wait for")

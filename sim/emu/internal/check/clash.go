@@ -20,7 +20,7 @@ func (o *Chip) describe(c clash) string {
 	}
 	how := ""
 	if c.wrote && c.e.component()%components == programs {
-		how = " through a NoC"
+		how = " through a NoC or an engine"
 	}
 	return fmt.Sprintf("%v of tile %v %s %#x%s at pc=%#x", a.core.Name, a.core.tile.XY, what, c.addr, how, c.pc)
 }
@@ -141,6 +141,26 @@ func (o *Chip) Engine(from Origin, t *Tile, addr uint32, n int, store bool) bool
 		c, ok = t.shadow.readRange(o, by, uint64(addr), n, false, 0)
 	}
 	return ok || o.refuse(from, what, "L1", t.shadow, by, uint64(addr), n, c)
+}
+
+// Dst records that an instruction of a processor's thread reads or writes n rows of the destination
+// register. Sixteen rows, what a packer reads at once, are one word.
+func (r *Tile) Dst(o Origin, row, n uint32, writes bool) {
+	by, what := o.Core.agent.now(), "read of row"
+	if writes {
+		what = "write to row"
+	}
+	for at := uint64(row &^ 15); at < uint64(row+n); at += 16 {
+		c, ok := clash{}, true
+		if writes {
+			c, ok = r.dst.wrote(r.chip, by, programs, at, wholeWord, false)
+		} else {
+			c, ok = r.dst.readRange(r.chip, by, at, 4, false, 0)
+		}
+		if !ok {
+			r.chip.refuse(o, what, fmt.Sprintf("Dst of tile %v", r.XY), r.dst, by, at, 4, c)
+		}
+	}
 }
 
 // Start follows a request that has just been started, or refuses it. A write's source must be in

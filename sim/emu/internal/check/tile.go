@@ -22,6 +22,7 @@ type Tile struct {
 	size   uint32 // of L1
 	cores  []*Core
 	shadow *shadow
+	dst    *shadow // of the destination register, by row
 
 	seq     [2]sequence // by NoC
 	unacked [2]unacked  // by NoC
@@ -80,7 +81,7 @@ const maxArriving = 512
 func NewTile(m Memory, xy chip.XY, size uint32) *Tile {
 	lines := size >> lineShift
 	all := make([]uint16, 4*lines)
-	return &Tile{Memory: m, XY: xy, size: size, shadow: newShadow(size), sources: all[:lines:lines], landings: all[lines : 2*lines : 2*lines],
+	return &Tile{Memory: m, XY: xy, size: size, shadow: newShadow(size), dst: newShadow(1024 * 4), sources: all[:lines:lines], landings: all[lines : 2*lines : 2*lines],
 		incoming: all[2*lines : 3*lines : 3*lines], pulses: all[3*lines:], signals: map[uint32][]*signal{}}
 }
 
