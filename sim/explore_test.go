@@ -10,6 +10,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/debug/core"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/schedules"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -67,24 +68,24 @@ func TestDebuggerChangesNoOrder(t *testing.T) {
 	ctx, state, stopped, done := t.Context(), filepath.Join(t.TempDir(), "state.json"), make(chan string, 1), make(chan error)
 	_, err := sim.Explore(ctx, sim.Bounds{Schedules: 10, Preemptions: 2, State: state},
 		func(ctx context.Context, o sim.Option) error { return adds(ctx, sim.Wormhole(o)) })
-	must(t, err)
-	found, run := value(schedules.ReadFile(state))(t), value(schedules.Open(state))(t)
+	expect.Must(t, err)
+	found, run := expect.Value(schedules.ReadFile(state))(t), expect.Value(schedules.Open(state))(t)
 	card := sim.Wormhole(sim.Scheduled(run), sim.StopAtHold(func(access string) { stopped <- access }), sim.Resident())
 	defer card.Close()
 	go func() { done <- adds(ctx, card) }()
-	equal(t, <-stopped, found.Pending[0][0].Text, "it stops at")
-	d := value(kmd.Open(ctx, card.Tools()))(t)
+	expect.Equal(t, <-stopped, found.Pending[0][0].Text, "it stops at")
+	d := expect.Value(kmd.Open(ctx, card.Tools()))(t)
 	defer d.Close()
-	tile := value(core.Open(d, worker))(t)
+	tile := expect.Value(core.Open(d, worker))(t)
 	for _, p := range []chip.Processor{chip.BRISC, chip.TRISC0} {
-		c := value(tile.Core(p))(t)
-		must(t, c.Pause(ctx))
+		c := expect.Value(tile.Core(p))(t)
+		expect.Must(t, c.Pause(ctx))
 		for pc := uint32(0); pc&0xFFF != 0x10; {
 			must(t, c.Step(ctx))
-			pc = value(c.Register(core.PC))(t)
+			pc = expect.Value(c.Register(core.PC))(t)
 		}
-		must(t, c.Detach())
+		expect.Must(t, c.Detach())
 	}
-	equal(t, (<-done).Error(), found.Failure, "the failure")
-	equal(t, run.Result().Held, found.Held, "what happened until then")
+	expect.Equal(t, (<-done).Error(), found.Failure, "the failure")
+	expect.Equal(t, run.Result().Held, found.Held, "what happened until then")
 }
