@@ -45,8 +45,8 @@ func Schedule(path string) (Option, error) {
 	return Scheduled(run), err
 }
 
-// StopAtHold, after [Schedule], makes the chip stand still when the first access is held back, until
-// a debugger has come through [Card.Tools]. tell is called first.
+// StopAtHold, after [Schedule], makes the chip stand still when the first access is held back,
+// until a debugger has come through [Card.Tools]. tell is called first.
 func StopAtHold(tell func(access string)) Option {
 	return func(c *config) {
 		if s := c.chip.Schedule; s != nil {

@@ -212,8 +212,8 @@ func (c *Card) String() string { return c.node.String() }
 // error is that of an impossible card.
 func (c *Card) Driver() (*driver.Driver, error) { return c.drv, c.err }
 
-// Tools returns the Resident card as tools such as debuggers should open it: their accesses, those of
-// an [emu.Observer], aren't the program's.
+// Tools returns the Resident card as tools such as debuggers should open it: their accesses, those
+// of an [emu.Observer], aren't the program's.
 func (c *Card) Tools() *Card {
 	chip := c.Chip()
 	if c.err != nil || chip == nil {

@@ -304,7 +304,8 @@ func (r *ttnnRun) debug(gdb string, args ...string) {
 		t.Errorf("gdb: %v: %s", err, said)
 	}
 	_, _ = server.Wait(), program.Wait()
-	if code := program.ProcessState.ExitCode(); code != 3 || !strings.Contains(out.String(), "got 0\n") || strings.Contains(program.err.String(), "isn't the one") {
+	if code := program.ProcessState.ExitCode(); code != 3 || !strings.Contains(out.String(), "got 0\n") ||
+		strings.Contains(program.err.String(), "isn't the one") {
 		t.Errorf("%v: exit code %d, %s%s", args, code, &out, &program.err)
 	}
 }

@@ -265,7 +265,7 @@ func (c *core) runDebugged(run func(*core) stop) stop {
 			if c.thread == nil {
 				return stopHalt
 			}
-			c.tile.chip.standStill()
+			c.tile.chip.stand()
 			return c.runDebugged(run)
 		}
 	} else if o.Code.IsStore() {
@@ -300,7 +300,7 @@ func (c *core) runDebugged(run func(*core) stop) stop {
 	if o.Code == rv32.EBREAK {
 		c.used = 0 // the program has none
 	}
-	if c.tile.chip.standStill(); *c.tile.fault() != nil {
+	if c.tile.chip.stand(); *c.tile.fault() != nil {
 		return stopHalt
 	}
 	return stopSlice

@@ -344,6 +344,16 @@ func (c *core) resume() {
 	c.tile.chip.enqueue(c)
 }
 
+// awaitResumption is called before the processor hits something. A debugger that lets several
+// processors go on, one after the other, would miss what those hit that it hasn't come to.
+func (c *core) awaitResumption() {
+	if c.thread != nil {
+		c.debug.awaited = true
+		c.tile.chip.stand()
+		c.debug.awaited = false
+	}
+}
+
 // debugAccess loads or stores a word as the processor would, which isn't paused until it can.
 func (c *core) debugAccess() slowResult {
 	d := c.debug

@@ -249,6 +249,18 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	return t.kind != chip.Ethernet || t.eth.told(o, addr, n)
 }
 
+// keep notes n bytes of L1 that a tool is about to overwrite, for standStill.
+func (s *sched) keep(t *tile, addr uint32, n int) {
+	if !s.visited {
+		return
+	}
+	for a := addr &^ 3; a < addr+uint32(n); a += 4 {
+		if _, ok := s.kept[keptWord{t, a}]; !ok {
+			s.kept[keptWord{t, a}] = t.memory(a + 4)[a>>2]
+		}
+	}
+}
+
 // use notes an access to L1, which has been done.
 func (t *tile) use(addr uint32, n int, write bool) {
 	if end := addr + uint32(n); t.track != nil && end > FirstL1 {

@@ -91,6 +91,9 @@ func newChip(cfg Config) (*Chip, error) {
 	}
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.view = pausedChip{c}
+	if cfg.Schedule != nil {
+		c.standsStill()
+	}
 	c.powerUp()
 	return c, nil
 }

@@ -80,7 +80,18 @@ type sched struct {
 	news    atomic.Bool
 	skipped bool // loop left the token to a host
 
-	still // with a Schedule
+	// With a Schedule: see still.go.
+	visits      chan struct{} // the right to touch a chip that stands still
+	visited     bool          // a tool accesses the chip
+	debugged    []*core
+	kept        map[keptWord]uint32 // what tools have overwritten since the chip stood still
+	stand       func()              // waits while the chip stands still
+	wakeStepped func() bool
+}
+
+type keptWord struct {
+	tile *tile
+	addr uint32
 }
 
 func (s *sched) random() uint64 { return s.rng.next() }

@@ -19,8 +19,6 @@ func (s *sched) init(c *Chip) {
 	s.done = make(chan struct{})
 	s.reseed()
 	s.order = map[orderKey]uint64{}
-	s.visits = make(chan struct{}, 1)
-	s.kept = map[keptWord]uint32{}
 	s.tok <- struct{}{}
 	s.idle.on = c.cfg.EasesIdle
 	if c.cfg.Synchronous {
@@ -64,6 +62,42 @@ func (s *sched) release() {
 	}
 }
 
+// visit takes the right to touch the chip for a tool, also while the chip stands still. leave
+// returns it.
+func (s *sched) visit() (token chan struct{}) {
+	if s.stand == nil {
+		s.acquire()
+		return s.tok
+	}
+	select {
+	case <-s.tok:
+		token = s.tok
+	case <-s.visits:
+		token = s.visits
+	}
+	s.visited = true
+	return token
+}
+
+func (s *sched) leave(token chan struct{}) {
+	if s.stand == nil {
+		s.release()
+		return
+	}
+	s.visited = false
+	if token == s.tok && s.wakeStepped() {
+		go func() { // the tool doesn't wait
+			for s.busy() {
+				s.step()
+			}
+			s.tok <- struct{}{}
+		}()
+		return
+	}
+	token <- struct{}{}
+	s.wakeLoop()
+}
+
 func (s *sched) reseed() {
 	s.rng = splitmix(s.chip.cfg.Seed*0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D)
 	s.pos, s.turns, s.longest = 0, 0, 0
@@ -71,7 +105,7 @@ func (s *sched) reseed() {
 
 func (s *sched) busy() bool {
 	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || len(s.waitingEngines) > 0 || s.inbox.waiting.Load() != 0 ||
-		s.chip.cfg.Schedule.Stuck() || s.wakeStepped()) ||
+		s.chip.cfg.Schedule.Stuck() || s.wakeStepped != nil && s.wakeStepped()) ||
 		s.peers.waiting.Load() != 0
 }
 
@@ -253,8 +287,8 @@ func (s *sched) pollKick(begun time.Time) bool {
 // step runs one slice of one core, or advances to the next event. It returns the number of
 // instructions, at least 1.
 func (s *sched) step() int {
-	if s.chip.cfg.Schedule != nil {
-		s.standStill()
+	if s.stand != nil {
+		s.stand()
 	}
 	s.lookPosted()
 	s.inbox.drain(s.chip)
