@@ -143,7 +143,7 @@ func TestLoadTraceRefuses(t *testing.T) {
 		{"cut", sim.Blackhole(), cut, reprise.ErrDamagedTrace, []string{"cut off"}},
 		{"changed", sim.Blackhole(), flipped, reprise.ErrDamagedTrace, []string{"checksum"}},
 		{"no file", sim.Blackhole(), []byte("no trace"), tracebuf.ErrNotTrace, nil},
-		{"Ethernet tiles", sim.Blackhole(sim.Harvesting(chip.Harvesting{Ethernet: 0x120})), change(func(f *tracebuf.File) { f.Setup = setup(5, 5) }), reprise.ErrOtherTarget, []string{"harvesting of Ethernet tiles is 0x0"}},
+		{"Ethernet tiles", sim.Blackhole(sim.Harvesting(chip.Harvesting{Ethernet: 0x120})), change(func(f *tracebuf.File) { f.Setup = setup(5, 5) }), reprise.ErrOtherTarget, []string{"harvesting of Ethernet tiles is 0x3000"}},
 		{"queue state", sim.Blackhole(), change(func(f *tracebuf.File) { f.Image.After[0]++ }), nil, []string{"it leaves its queue as"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

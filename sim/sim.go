@@ -40,8 +40,8 @@ type config struct {
 	host   func(chip int) driver.DMA
 }
 
-// Harvesting sets the chip's fused-off units. If no product has such a chip, opening the card
-// fails.
+// Harvesting sets the chip's fused-off units, all of them. If no product has such a chip, opening
+// the card fails.
 func Harvesting(h chip.Harvesting) Option { return func(c *config) { c.chip.Harvesting = h } }
 
 // Seed chooses the processors' order and the networks' delays.
@@ -149,7 +149,7 @@ func Name(name string) Option { return func(c *config) { c.driver.Name = name } 
 // Resident starts the chip with the card and keeps its state until Close, as silicon does.
 func Resident() Option { return func(c *config) { c.stays = true } }
 
-// Blackhole returns an emulated Blackhole card.
+// Blackhole returns an emulated Blackhole card, the product P150 of package chip.
 func Blackhole(opts ...Option) *Card { return newCard(chip.Blackhole, opts) }
 
 // Wormhole returns an emulated Wormhole card.
@@ -157,6 +157,9 @@ func Wormhole(opts ...Option) *Card { return newCard(chip.Wormhole, opts) }
 
 func newCard(a chip.Arch, opts []Option) *Card {
 	c := config{driver: driver.Config{Name: "emulated " + a.String() + " "}}
+	if a == chip.Blackhole { // tt-umd refuses it with all Ethernet tiles
+		c.chip.Harvesting = chip.P150().Chips[0].Harvesting
+	}
 	for _, o := range opts {
 		o(&c)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math/bits"
 	"runtime"
 	"strings"
 	"testing"
@@ -58,6 +59,18 @@ func TestHarvestedCards(t *testing.T) {
 			}
 		}
 		expect.Equal(t, n, 0, "workers that weren't read")
+	}
+}
+
+// tt-umd wants 2 or all of a Blackhole's Ethernet tiles harvested
+// (device/coordinates/blackhole_coordinate_manager.cpp).
+func TestBlackholeIsAProduct(t *testing.T) {
+	for _, tt := range []struct {
+		card *sim.Card
+		want int
+	}{{sim.Blackhole(), 2}, {sim.Blackhole(sim.Harvesting(chip.P100().Chips[0].Harvesting)), 14}} {
+		h := expect.Value(open(t, tt.card).Harvesting(t.Context()))(t)
+		expect.Equal(t, bits.OnesCount32(h.Ethernet), tt.want, "harvested Ethernet tiles of %+v", h)
 	}
 }
 

@@ -91,7 +91,10 @@ type Config struct {
 	// - host loads of registers may have any width;
 	// - multicasts skip tiles that are no workers;
 	// - unmapped host memory is all ones to Ethernet firmware;
-	// - a processor whose code the host has overwritten stops at what is no instruction.
+	// - a processor whose code the host has overwritten stops at what is no instruction;
+	// - the debug interface ignores commands to processors that run, and resumes a processor that
+	// predicts branches or has paused outside of slow execution mode;
+	// - events of performance counters, which nothing counts, are zero.
 	RefuseUnmapped bool
 
 	// Findings, if not nil, is told of what Refuse... options find, and the chip goes on as if that
@@ -151,6 +154,7 @@ type Chip struct {
 	waivers []waiver
 	waived  waiverCache
 	view    ChipView // for Config.Findings
+	shownPC func(*core) uint32
 
 	hostAccessed bool // by the host, since Config.RefreshWaivers was asked
 	pcie         pcie

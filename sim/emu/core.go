@@ -73,6 +73,7 @@ type core struct {
 	polls   int
 	polled  [maxReads]uint32 // the first registers that the wait reads, for reports
 	cache   *dataCache       // by option
+	shown   int              // how far shownPC has gone round the loop
 
 	cfg0       uint32     // CSR 0x7C0
 	predicts   prediction // with RefuseRaces

@@ -186,11 +186,15 @@ func (c *core) debugStore(o origin, dr, v uint32) slowResult {
 // watchful makes the processor run one instruction at a time while a debugger needs that.
 func (c *core) watchful() {
 	d := c.debug
-	on := d.command&cmdSlow != 0 || d.asked || d.steps > 0
+	watched := false
 	for i := range numWatch {
 		m := d.modes >> (4 * i) & 15
-		on = on || m >= watchBreak && m <= watchAccess
+		watched = watched || m >= watchBreak && m <= watchAccess
 	}
+	if watched && c.state == parked && c.thread == nil {
+		c.wake(false) // the loop in which it waits may hit something
+	}
+	on := d.command&cmdSlow != 0 || d.asked || d.steps > 0 || watched
 	c.debugging = on
 	c.checked = on || c.tile.chip.cfg.checks() || c.cache != nil || c.profile != nil
 	if on {
@@ -202,20 +206,23 @@ func (c *core) watchful() {
 func (c *core) debugCommand(o origin, v uint32) slowResult {
 	d, t := c.debug, c.tile
 	refuse := t.refuser(o, "debug interface", debugBase+regRISCControl0)
-	paused := d.status&pausedBit != 0
+	paused, strict := d.status&pausedBit != 0, t.chip.cfg.RefuseUnmapped
 	d.command = v
 	d.going = d.going && v&cmdSlow != 0
 	c.watchful()
 	switch {
 	case c.state == inReset:
 		return slowDone
-	case v&cmdWhenPause != 0 && !paused:
+	case v&cmdWhenPause != 0 && !paused && strict:
 		return refuse(undefined, "command %#x to %v, which is not paused", v, c.proc)
 	case v&cmdReadMemory != 0 && v&(cmdStep|cmdResume|cmdWriteMemory) != 0, v&cmdWriteMemory != 0 && v&(cmdStep|cmdResume) != 0:
 		return refuse(undefined, "command %#x to %v: an access to memory goes with no step, resumption or other access", v, c.proc)
 	}
 	if v&cmdPause != 0 && !paused {
 		c.askPause()
+	}
+	if !paused {
+		return slowDone
 	}
 	if v&cmdReadRegister != 0 {
 		switch i := d.arg[0]; {
@@ -257,10 +264,10 @@ func (c *core) debugCommand(o origin, v uint32) slowResult {
 	if v&(cmdStep|cmdResume) == 0 {
 		return slowDone
 	}
-	if !d.flushed && !(d.slow && v&cmdSlow != 0) {
+	if strict && !d.flushed && !(d.slow && v&cmdSlow != 0) {
 		return refuse(undefined, "command %#x to %v, which paused outside of slow execution mode: loads that are under way are lost", v, c.proc)
 	}
-	if t.wormhole() && v&cmdSlow != 0 && !c.unpredicting() {
+	if strict && t.wormhole() && v&cmdSlow != 0 && !c.unpredicting() {
 		return refuse(undefined, "command %#x to %v: slow execution mode needs the branch predictor off (DISABLE_RISC_BP)", v, c.proc)
 	}
 	if v&cmdResume == 0 {
@@ -444,9 +451,9 @@ func (t *tile) debugPC(daisy, signal, word uint32) (uint32, bool) {
 		if k.state == inReset {
 			return 0, true
 		}
-		return k.pc&0x7FFFFFFF | 1<<31, true
+		return t.chip.shownPC(k)&0x7FFFFFFF | 1<<31, true
 	case signal%2 == 1 && word == 1: // group B: is decoded
-		return k.pc & 0x3FFFFFFF, true
+		return t.chip.shownPC(k) & 0x3FFFFFFF, true
 	}
 	return 0, false
 }

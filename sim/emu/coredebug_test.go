@@ -210,13 +210,139 @@ func TestDebugRefused(t *testing.T) {
 			p.set(drCommand, cmdSlow|cmdStep)
 		},
 	} {
-		r := newRig(t, Config{Arch: chip.Wormhole, Synchronous: true, MaxRun: 1000})
+		for _, strict := range []bool{true, false} {
+			r := newRig(t, Config{Arch: chip.Wormhole, Synchronous: true, MaxRun: 1000, RefuseUnmapped: strict})
+			v := r.worker(0, 0)
+			r.run(v, counting())
+			p := debugProbe{r, v, 0}
+			do(p)
+			var refused *Refusal
+			err := r.c.Fault()
+			if bad := strict || name == "no such register"; bad && (!errors.As(err, &refused) || refused.Category != undefined) {
+				t.Errorf("%s: %v", name, err)
+			} else if !bad {
+				count := r.ld(v, 0x20000)
+				p.set(drCommand, cmdResume)
+				r.eventually("counting: "+name, func() bool { return r.ld(v, 0x20000) != count })
+			}
+		}
+	}
+}
+
+// A processor that waits shows the pcs of its loop, in order, and isn't disturbed.
+func TestDebugBusWait(t *testing.T) {
+	for _, arch := range arches {
+		for _, cfg := range []Config{{}, {RefuseRaces: true, RefuseUnwritten: true, RefuseUnmapped: true}} {
+			cfg.Arch, cfg.Synchronous, cfg.MaxRun = arch, true, 1000
+			r := newRig(t, cfg)
+			v := r.worker(0, 0)
+			k := r.c.tileAt(r.raw(v)).core(chip.BRISC)
+			r.write(v, 0x20000, make([]byte, 8))
+			r.run(v, onB().li(a0, 0x20000).li(a2, niu0Base+0x200).
+				label("loop").lw(a3, a2, 0).addi(a3, a3, -1).lbu(a1, a0, 4).addi(a1, a1, 1).
+				lw(a3, a0, 0).beq(a3, x0, "loop").sw(a3, a0, 4).halt())
+			r.eventually("wait", func() bool { return r.ld(v, 0x20000) == 0 && k.state == parked })
+			before, pcs := k.X, []uint32{}
+			for range 20 {
+				r.st(v, debugBase+regDebugBusControl, 1<<29|7<<16|10)
+				pcs = append(pcs, r.ld(v, debugBase+regDebugBusData)&^(1<<31))
+			}
+			for i, pc := range pcs[1:] {
+				if want := pcs[i] + 4; pc != want && (pc != 0x100C || want != 0x1024) {
+					t.Fatalf("%v: pcs %#x", arch, pcs)
+				}
+			}
+			if k.X != before || k.state != parked {
+				t.Errorf("%v: pcs %#x, core %v", arch, pcs, k.state)
+			}
+			if cfg.RefuseUnmapped {
+				continue
+			}
+			for _, w := range [][2]uint32{{2, 0xF}, {0, 0x3000}, {1, 0x3003}, {2, 4}, {2, 0x1004}, // three samples, then two
+				{2, 0xF}, {0, 0x3004}, {2, 1}, {2, 0x1001}, {2, 1}, {2, 0x1001}} {
+				r.st(v, debugBase+regSampleAt+4*uint64(w[0]), w[1])
+			}
+			for i, sampled := range []bool{true, true, true, false, true, true, false} {
+				if pc := r.ld(v, 0x30000+16*uint64(i)) &^ (1 << 31); sampled != (pc >= 0x100C && pc <= 0x1020) {
+					t.Errorf("%v: sample %d: pc %#x", arch, i, pc)
+				}
+			}
+			p := debugProbe{r, v, 0} // a breakpoint in the loop is hit, each time
+			p.set(drAddress, 0x1014)
+			p.set(drModes, watchBreak)
+			for range 3 {
+				p.paused(hitBreak | hitFirst)
+				equal(t, p.reg(regPC), 0x1018, "%v: breakpoint at 0x1014 stops at", arch)
+				p.set(drArg1, 0x1018)
+				p.set(drCommand, cmdSlow|cmdWritePC|cmdResume)
+			}
+			p.paused(hitBreak | hitFirst)
+			p.set(drModes, 0)
+			p.set(drCommand, cmdSlow|cmdResume)
+			p.set(drCommand, 0)
+			r.st(v, 0x20000, 5)
+			r.eventually("end of the wait", func() bool { return r.ld(v, 0x20004) == 5 })
+		}
+	}
+}
+
+func TestDebugInstructions(t *testing.T) {
+	for _, arch := range arches {
+		r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000, RefuseUnmapped: true})
+		v := r.worker(0, 0)
+		e := r.c.tileAt(r.raw(v)).enginesOf()
+		push := func(control, inst uint32) {
+			r.st(v, debugBase+regInsnWord, inst)
+			r.st(v, debugBase+regInsnControl, control)
+			r.st(v, debugBase+regInsnControl, control|0x20)
+		}
+		push(0, setGPR(2, 1234)) // without control
+		equal(t, e.GPR(1, 2), 0, "%v: GPR 2", arch)
+		push(2, setGPR(2, 1234))
+		equal(t, e.GPR(1, 2), 1234, "%v: GPR 2", arch)
+		equal(t, r.ld(v, debugBase+regInsnStatus), 0x77, "%v: status", arch)
+		push(2, semWait(2, 1))
+		equal(t, r.ld(v, debugBase+regInsnStatus), 0x57, "%v: status of a thread that waits", arch)
+		r.healthy()
+	}
+}
+
+func TestPerformanceCounters(t *testing.T) {
+	for _, arch := range arches {
+		r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000, RefuseUnmapped: true})
 		v := r.worker(0, 0)
 		r.run(v, counting())
-		do(debugProbe{r, v, 0})
-		var refused *Refusal
-		if err := r.c.Fault(); !errors.As(err, &refused) || refused.Category != undefined {
-			t.Errorf("%s: %v", name, err)
+		reg := func(off uint32) uint32 { return r.ld(v, debugBase+uint64(off)) }
+		for n, first := range perfBlocks {
+			out := regPerfOut + 8*uint32(n)
+			r.st(v, debugBase+uint64(first)+4, 0x10300)
+			equal(t, reg(first+4), 0x10300, "mode")
+			equal(t, reg(out), 0, "clocks before the start")
+			begun := reg(regWallClockLow)
+			r.st(v, debugBase+uint64(first)+8, perfStart)
+			a, b := reg(out), reg(out)
+			r.st(v, debugBase+uint64(first)+8, perfStop)
+			c, most := reg(out), reg(regWallClockLow)-begun
+			if a >= b || b >= c || c > most || reg(out) != c || reg(out+4) != 0 {
+				t.Errorf("%v: block %d: clocks %d, %d, %d of %d, events %d", arch, n, a, b, c, most, reg(out+4))
+			}
+		}
+		r.st(v, debugBase+regPerfAll, perfStart)
+		if reg(0x100) >= reg(0x100) || reg(0x108) != reg(0x108) {
+			t.Errorf("%v: PERF_CNT_ALL has not started the first block, or the second one", arch)
+		}
+		r.st(v, debugBase+regPerfMux, 0x10)
+		equal(t, reg(regPerfMux), 0x10, "multiplexer")
+		r.healthy()
+
+		for _, strict := range []bool{false, true} { // a program polls clocks, and loads events
+			r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000, RefuseUnmapped: strict})
+			r.run(v, onB().li(a0, debugBase).li(a1, perfStart).sw(a1, a0, 8).li(a2, 1000).
+				label("loop").lw(a1, a0, 0x100).bltu(a1, a2, "loop").lw(a1, a0, 0x104).li(a0, 0x20000).sw(a2, a0, 0).halt())
+			r.eventually("events", func() bool { return r.c.Fault() != nil || r.ld(v, 0x20000) == 1000 })
+			if stopped := r.c.Fault() != nil; stopped != strict {
+				t.Errorf("%v: strict %v: %v", arch, strict, r.c.Fault())
+			}
 		}
 	}
 }

@@ -1,11 +1,16 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // Debug and status registers, offsets from debugBase (tt-isa-documentation
 // */TensixTile/TileControlDebugStatus.md, SoftReset.md, DebugTimestamper.md; ttsim
 // data/*/tile_regs.json).
 const (
+	regSampleAt          = 0x048 // RISCV_DEBUG_REG_DBG_L1_MEM_REG0, in units of 16 bytes
+	regSampleMode        = 0x050 // DBG_L1_MEM_REG2; between them the end
 	regDebugBusControl   = 0x054
 	regConfigRead        = 0x058
 	regDebugBusData      = 0x05C
@@ -14,6 +19,9 @@ const (
 	regFeatureDisable    = 0x068
 	regArrayReadData     = 0x06C
 	regConfigReadData    = 0x078
+	regInsnControl       = 0x0A0 // DBG_INSTRN_BUF_CTRL0
+	regInsnWord          = 0x0A4
+	regInsnStatus        = 0x0A8
 	regSoftReset         = 0x1B0
 	regWallClockLow      = 0x1F0
 	regWallClockHigh     = 0x1F4
@@ -36,10 +44,14 @@ type debugRegs struct {
 	ncriscOverride uint32
 	latched        uint32 // high half of the wall clock
 	busControl     uint32
+	sample         [3]uint32 // address, end, mode
+	sampleAt       uint32
+	insn           [2]uint32 // control, word
 	configData     uint32
 	arrayEnabled   bool
 	arrayCommand   uint32
 	port           debugPort
+	perf           perfCounters
 }
 
 // startWord returns the register at off that says where a Blackhole's processor starts, or nil.
@@ -59,8 +71,9 @@ func (t *tile) startWord(off uint32) *uint32 {
 	return nil
 }
 
-// undocumentedDebug reports registers that exist and are not emulated: performance counters, debug
-// bus, watchdog, time-stamp dumps (ttsim data/*/tile_regs.json, "unsupported").
+// undocumentedDebug reports registers that exist and are not emulated: debug bus, watchdog,
+// time-stamp dumps, and Ethernet tiles' performance counters (ttsim data/*/tile_regs.json,
+// "unsupported").
 func undocumentedDebug(arch chip.Arch, off uint32) bool {
 	switch {
 	case off <= 0x20, off >= 0x30 && off <= 0x3C, off >= 0x48 && off <= 0x50, off == 0x70, off == 0x74, off == 0x7C,
@@ -98,11 +111,17 @@ func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
 			return t.debugBus(o)
 		case regArrayReadData:
 			return t.debugArray(o)
+		case regInsnStatus:
+			return t.insnStatus(), slowDone
 		case regRISCControl0, regRISCControl1, regRISCStatus0, regRISCStatus1:
 			return t.riscPortLoad(off), slowDone
 		}
 		if w := t.startWord(off); w != nil {
 			return *w, slowDone
+		}
+		v, ok := d.perf.load(off, func() uint64 { return t.wallClock(o) })
+		if ok && (o.isHostLoad() || !c.cfg.RefuseUnmapped || !unknownEvents(off)) {
+			return v, slowDone
 		}
 	}
 	if o.isHostLoad() {
@@ -165,13 +184,81 @@ func (t *tile) debugArray(o origin) (uint32, slowResult) {
 func (t *tile) debugArrayStore(o origin, off, v uint32) slowResult {
 	d := &t.debug
 	switch {
-	case off == regArrayReadCommand && d.arrayEnabled:
+	case off == regArrayReadCommand && (d.arrayEnabled || !t.chip.cfg.RefuseUnmapped):
 		d.arrayCommand = v
 	case off == regArrayReadEnable && v <= 1:
 		d.arrayEnabled = v != 0
 	default:
 		return t.refuse(o, unsupported, "debug registers", debugBase+off,
 			"store of %#x: want DBG_ARRAY_RD_EN 0 or 1, and then DBG_ARRAY_RD_CMD", v)
+	}
+	return slowDone
+}
+
+// sampleStore stores to a register that makes the debug bus write to L1 (tt-isa-documentation
+// WormholeB0/TensixTile/DebugDaisychain.md). A series of samples takes no time.
+func (t *tile) sampleStore(o origin, off, v uint32) slowResult {
+	const prepare, again, series, trigger = 0xF, 0, 4, 1 << 12
+	d := &t.debug
+	i := (off - regSampleAt) / 4
+	rising := v &^ d.sample[i]
+	if d.sample[i] = v; i == 0 && d.sample[2]&0xF == prepare {
+		d.sampleAt = v
+	}
+	mode, n := v&0xF, uint32(1)
+	if i != 2 || rising&trigger == 0 || mode == prepare {
+		return slowDone
+	}
+	if mode == series {
+		n = d.sample[1] - d.sampleAt
+	}
+	control := d.busControl
+	defer func() { d.busControl = control }()
+	for ; n > 0 && d.sampleAt < 1<<20/16; n-- {
+		var words [4]uint32
+		for w := range words {
+			d.busControl = control&^(3<<25) | uint32(w)<<25
+			var st slowResult
+			if words[w], st = t.debugBus(origin{tile: o.tile, core: o.core, loads: o.tile == nil}); st != slowDone {
+				return st
+			}
+		}
+		if !t.chip.landL1(origin{tile: t}, t, d.sampleAt<<4, 16, words[:]) {
+			return slowHalt
+		}
+		if mode != again {
+			d.sampleAt++
+		}
+	}
+	return slowDone
+}
+
+// insnStatus is DBG_INSTRN_BUF_STATUS (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/PushTensixInstruction.md).
+func (t *tile) insnStatus() (v uint32) {
+	e := t.settledEngine()
+	for n := range e.waiting {
+		room, empty := e.waiting[n].empty() && e.CanPush(n), e.waiting[n].empty() && e.Queued(n) == 0
+		v |= word.Bool(room)<<n | word.Bool(empty)<<(4+n)
+	}
+	return v
+}
+
+// insnStore pushes Tensix instructions for debuggers, if there is room. Cores can push as well.
+func (t *tile) insnStore(o origin, off, v uint32) slowResult {
+	d := &t.debug
+	i := (off - regInsnControl) / 4
+	rising := v &^ d.insn[i]
+	if d.insn[i] = v; i != 0 {
+		return slowDone
+	}
+	room := t.insnStatus()
+	e := t.enginesOf()
+	for n := range e.waiting {
+		if push := uint32(1) << n; v&push != 0 && rising>>4&push != 0 && room&push != 0 {
+			e.ops = append(e.ops, engineOp{thread: uint8(n), v: d.insn[1]})
+			t.settledEngine()
+		}
 	}
 	return slowDone
 }
@@ -218,6 +305,10 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 		}
 		d.busControl = v
 		return slowDone
+	case regSampleAt, regSampleAt + 4, regSampleMode:
+		return t.sampleStore(o, off, v)
+	case regInsnControl, regInsnWord:
+		return t.insnStore(o, off, v)
 	case regArrayReadEnable, regArrayReadCommand:
 		return t.debugArrayStore(o, off, v)
 	case regRISCControl0, regRISCControl1, regRISCStatus0, regRISCStatus1:
@@ -234,7 +325,7 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 		*w = v
 		return t.configured()
 	}
-	if t.blackhole() && off == regDestClockGate || t.discardsDebug(off) {
+	if t.blackhole() && off == regDestClockGate || t.discardsDebug(off) || d.perf.store(off, v, func() uint64 { return t.wallClock(o) }) {
 		return slowDone
 	}
 	return t.refuseDebug(o, "store", off)

@@ -410,7 +410,7 @@ func TestObserverCanBeRefused(t *testing.T) {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, RefuseUnwritten: true})
 		o := observing(r)
 		v := r.worker(1, 1)
-		equal(t, o.ld(v, 0x30000), 0xFFFF_FFFF, "%v: memory never written", arch)
+		equal(t, o.ld(v, 0x30000), 0, "%v: memory never written", arch)
 		observer := r.c.Observe()
 		err := observer.ReadTile(r.raw(v), 1<<40, make([]byte, 4))
 		if !errors.Is(err, ErrRefused) {
@@ -418,7 +418,10 @@ func TestObserverCanBeRefused(t *testing.T) {
 		}
 		r.st(v, 0x30000, 5)
 		equal(t, o.ld(v, 0x30000), 5, "%v: the observer's load after a refusal", arch)
+		equal(t, o.ld(v, 0x30004), 0, "%v: more of it", arch)
 		r.healthy()
+		equal(t, r.ld(v, 0x30004), 0xFFFF_FFFF, "%v: to the host", arch)
+		equal(t, o.ld(v, 0x30004), 0, "%v: on a stopped chip", arch)
 	}
 }
 
@@ -446,6 +449,31 @@ func TestObserverOfStoppedChip(t *testing.T) {
 		}
 		if !r.c.ReadCore(r.raw(v), chip.BRISC, 0x20000, p) || !bytes.Equal(p, []byte("what was there")) {
 			t.Errorf("%v: ReadCore read %q", arch, p)
+		}
+	}
+}
+
+// Tools go on reading memory, registers and processors after a processor has executed zeros.
+func TestObserverOfCrash(t *testing.T) {
+	for _, cfg := range []Config{{}, {Synchronous: true, MaxRun: 1000, RefuseUnwritten: true, RefuseRaces: true, RefuseUnmapped: true}} {
+		for _, cfg.Arch = range arches {
+			r := newRig(t, cfg)
+			o := observing(r)
+			v := r.worker(1, 1)
+			r.write(v, 0x20000, []byte("what was there!!"))
+			r.run(v, onB().li(a0, 77).emit(0))
+			r.eventually("stop", func() bool { return r.c.Fault() != nil })
+			equal(t, r.ld(v, 0x20000), 0xFFFF_FFFF, "%v: the host loaded", cfg.Arch)
+			equal(t, string(o.read(v, 0x20000, 16)), "what was there!!", "%v: L1", cfg.Arch)
+			o.st(v, debugBase+regDebugBusControl, 1<<29|7<<16|10)
+			p := debugProbe{o, v, 0}
+			p.pause()
+			for at, want := range map[uint64]uint32{0x20000: 0x74616877, 0x80000: 0, debugBase + regSoftReset: 0x47000,
+				debugBase + regDebugBusData: 1<<31 | 0x1008, niu0Base + 0x200: 0} {
+				equal(t, o.ld(v, at), want, "%v: %#x", cfg.Arch, at)
+			}
+			equal(t, p.reg(a0), 77, "%v: a0", cfg.Arch)
+			equal(t, p.load(0x20000), 0x74616877, "%v: L1 through the processor", cfg.Arch)
 		}
 	}
 }

@@ -201,7 +201,7 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 			if !t.written(o, "l1", addr, n, "read of") {
 				return false
 			}
-		} else if _, unknown := t.unwritten(addr, n); unknown {
+		} else if _, unknown := t.unwritten(addr, n); unknown && c.observed == nil {
 			defer c.scramble(buf, uint64(addr), n, func(a uint64) bool { _, unknown := t.unwritten(uint32(a), 4); return unknown })
 		}
 	}
@@ -304,7 +304,7 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 		if addr >= d.size {
 			return c.readNIU(o, ep, noc, addr, buf)
 		}
-		if d.known != nil {
+		if d.known != nil && c.observed == nil {
 			if a, unknown := d.unwritten(addr, n); unknown {
 				padding := a > addr && addr+uint64(n)-a < 64 && o.core != nil && o.core.Assumes(PaddingUnused)
 				if o.isBlockRead(n) || padding {

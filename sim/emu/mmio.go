@@ -29,7 +29,7 @@ func (t *tile) readClass(addr uint32) (class, bool) {
 		return classConfig, true
 	case addr >= debugBase && addr < debugBase+0x1000:
 		off := addr - debugBase
-		return classConfig, off < regWallClockLow || off > regWallClockLatched
+		return classConfig, (off < regWallClockLow || off > regWallClockLatched) && off&^0x3F != regPerfOut && off != regDebugBusData
 	case addr >= gprBase && addr < gprBase+0x1000, addr >= configBase && addr < configBase+0x1000:
 		return classConfig, true
 	case addr >= pcBufBase && addr < pcBufBase+0x1000:

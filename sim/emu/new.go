@@ -82,6 +82,7 @@ func newChip(cfg Config) (*Chip, error) {
 		cfg.MaxRun = 1 << 24
 	}
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers,
+		shownPC:  (*core).shownPC,
 		exchange: new(exchange), stopped: make(chan struct{}, 1)}
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces && cfg.Schedule == nil
 	c.flitShift = bits.TrailingZeros32(c.params.NOCWord)

@@ -218,7 +218,7 @@ func (c *core) keep(named uint64) {
 
 // waitsAgain reports whether the core is in a kept wait, and fills in what it waits for.
 func (c *core) waitsAgain() bool {
-	if c.seen == nil || len(c.tile.chip.events) > 0 { // events are between instructions
+	if c.seen == nil || c.debugging || len(c.tile.chip.events) > 0 { // events are between instructions
 		return false
 	}
 	for i, pc := range c.seen.pcs {

@@ -41,7 +41,10 @@ func (c *Chip) flag(o origin, name string, cat Category, where string, addr uint
 }
 
 func (c *Chip) flagRefusal(o origin, r *Refusal) bool {
-	if c.cfg.Findings == nil || c.observed != nil {
+	if c.observed != nil {
+		return true // checks are for programs
+	}
+	if c.cfg.Findings == nil {
 		return c.stop(o, r)
 	}
 	c.attribute(o, r)

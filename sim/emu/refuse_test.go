@@ -161,7 +161,7 @@ func refusals() (list []*refusal) {
 	// Registers, from outside.
 	host("soft reset of the coprocessor", 0, un, reg(0xFFB121B0, 0x47801))
 	host("watchdog", 0, us, reg(debugBase+0x1E0, 1))
-	core("performance counter", 0, us, func(a *asm) { a.li(a0, debugBase+0x100).lw(a1, a0, 0) })
+	core("debug bus to L1", 0, us, func(a *asm) { a.li(a0, debugBase+0x48).lw(a1, a0, 0) })
 	host("no such debug register", 0, ub, look(debugBase+0x300))
 	noc("interrupt controller", 0, un, remoteLook(0xFFB13000))
 	host("local RAM from outside", 0, un, look(localBase))
