@@ -7,8 +7,8 @@ import (
 )
 
 // Observer is a second PCI function of a chip, for tools, with its own TLB windows. Refusals give
-// the observer all ones and stop nothing; checks don't refuse; a stopped chip still answers. Stores to host memory, the
-// PCIe controller and configuration space do nothing.
+// the observer all ones and stop nothing; checks don't refuse; a stopped chip still answers. Stores
+// to host memory, the PCIe controller and configuration space do nothing.
 type Observer struct {
 	chip    *Chip
 	tlb     []uint32
