@@ -49,13 +49,16 @@ def go_build(path, goarch):
     run("go", "build", "-buildvcs=auto", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/reprise", CGO_ENABLED="0", GOOS="linux", GOARCH=goarch)
 
 
-def version(command):
-    """The version that Go has put into the command, as Python writes it: v0.0.0-TIME-REVISION is 0.0.0.devTIME+REVISION."""
-    found = re.search(r"^\tmod\t\S+\tv(\S+)", run("go", "version", "-m", command), re.M)
-    v, dirty, _ = (found[1] if found else "0.0.0-0").partition("+")
-    pseudo = re.match(r"(\d+\.\d+\.\d+)-(?:.*[.])?(\d{14})-([0-9a-f]{12})$", v)
-    v = "%s.dev%s+g%s" % pseudo.groups() if pseudo else re.sub(r"-(?:rc\.?)?(?=\d)", "rc", v)
-    return v + (("." if "+" in v else "+") + "dirty" if dirty else "")
+def version():
+    """The version by the last tag, as Python writes it; without a tag, or after it, also the time of the last commit."""
+    described = run("git", "describe", "--tags", "--match", "v*", "--always").strip()
+    tag = re.fullmatch(r"v(\d+\.\d+\.\d+)(?:-rc\.?(\d+))?(?:-\d+-g(\w+))?", described)
+    v = tag[1] + ("rc" + tag[2] if tag[2] else "") if tag else "0.0.0"
+    revision = tag[3] if tag else described
+    if revision:
+        time = run("git", "log", "-1", "--format=%cd", "--date=format-local:%Y%m%d%H%M%S", TZ="UTC").strip()
+        v += "%sdev%s+g%s" % (".post0." if tag else ".", time, revision)
+    return v
 
 
 def glibc(library):
@@ -96,7 +99,7 @@ def build(machine, folder, temp, native):
             files["reprise_tt/" + os.path.basename(path)] = f.read()
     with open(os.path.join(ROOT, "LICENSE"), "rb") as f:
         text = f.read()
-    v, tag = version(command), "py3-none-manylinux_2_%d_%s" % (glibc(library), machine)
+    v, tag = version(), "py3-none-manylinux_2_%d_%s" % (glibc(library), machine)
     info = "reprise_tt-%s.dist-info" % v
     files |= {
         info + "/LICENSE.txt": text,

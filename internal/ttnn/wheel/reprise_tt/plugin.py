@@ -65,7 +65,7 @@ class Plugin:
             raise pytest.UsageError("reprise: this plugin needs ttnn 0.72.0 or newer; reprise ttnn run takes older ones")
         variables.pop("PYTHONPATH")  # it has the observer for new processes
         os.environ.update(variables)
-        path = os.path.join(os.path.dirname(variables["TT_METAL_SIMULATOR"]), "sitecustomize.py")
+        path = os.path.join(os.path.dirname(os.environ["TT_METAL_SIMULATOR"]), "sitecustomize.py")
         spec = importlib.util.spec_from_file_location("reprise_observer", path)
         observer = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(observer)
