@@ -70,7 +70,8 @@ type Collector struct {
 	Calls func() []Call
 	// Operation returns the operation that a tile of chip number n executes, or nil. It may be nil.
 	Operation func(n int, tile chip.XY, p chip.Processor, m emu.ChipView) *Operation
-	// File, if not empty, is replaced after each new finding.
+	// File, if not empty, is replaced after each new finding. Whoever moves it away has those
+	// findings: the next one begins a new list.
 	File string
 
 	mu   sync.Mutex
@@ -106,6 +107,9 @@ func (g *Collector) Stopped(n int, c *emu.Chip) {
 }
 
 func (g *Collector) add(n int, r *emu.Refusal, m emu.ChipView) {
+	if g.taken() {
+		g.seen, g.same, g.list = nil, nil, nil
+	}
 	at := emu.Access{Host: !r.HasCore, Tile: r.Tile, Core: r.Core, PC: r.PC, Addr: r.Addr}
 	raw := site{}
 	for i, a := range []*emu.Access{&at, r.Other} {
@@ -207,8 +211,19 @@ func (g *Collector) Findings() []Finding {
 func (g *Collector) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.write()
+	if !g.taken() {
+		g.write()
+	}
 	return g.err
+}
+
+// taken reports whether somebody has moved the file away.
+func (g *Collector) taken() bool {
+	if g.File == "" || len(g.list) == 0 || g.err != nil {
+		return false
+	}
+	_, err := os.Stat(g.File)
+	return errors.Is(err, os.ErrNotExist)
 }
 
 func (g *Collector) write() {

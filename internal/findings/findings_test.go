@@ -153,3 +153,22 @@ races; reader; -; 4 bytes; it is harmless, too
 		}
 	}
 }
+
+// Who moves the file away has its findings: the same fault is then a new one.
+func TestTakenFindings(t *testing.T) {
+	g, add := newCollector(t)
+	for range 2 {
+		add("races", 0x1100, 0x2200)
+		add("races", 0x1100, 0x2200)
+		if list, err := Read(g.File); err != nil || len(list) != 1 {
+			t.Fatalf("%d findings: %v", len(list), err)
+		}
+		if err := os.Rename(g.File, g.File+".taken"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := g.Close()
+	if list, _ := Read(g.File); err != nil || len(list) != 0 {
+		t.Errorf("the end brings %d findings back: %v", len(list), err)
+	}
+}

@@ -205,12 +205,13 @@ if "REPRISE_TENSORS" in os.environ:
 if noted:
     sys.meta_path.insert(0, Finder(noted))
 
-# Another module of this name, which this one hides.
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
-os.environ["PYTHONPATH"] = os.pathsep.join(p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != here)
-own = sys.modules.pop("sitecustomize")
-try:
-    importlib.import_module("sitecustomize")
-except ImportError:
-    sys.modules["sitecustomize"] = own
+if __name__ == "sitecustomize":  # the plugin of pytest loads it under another name
+    # Another module of this name, which this one hides.
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
+    os.environ["PYTHONPATH"] = os.pathsep.join(p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != here)
+    own = sys.modules.pop("sitecustomize")
+    try:
+        importlib.import_module("sitecustomize")
+    except ImportError:
+        sys.modules["sitecustomize"] = own

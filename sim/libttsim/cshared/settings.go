@@ -1,21 +1,32 @@
 package main
 
+// #include <stdlib.h>
+import "C"
+
 import (
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"unsafe"
 
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
 var archLine = regexp.MustCompile(`(?m)^\s*arch_name:\s*(\w+)`)
 
+// getenv is C's: Go's has what the process began with, without what Python has set since.
+func getenv(name string) string {
+	c := C.CString(name)
+	defer C.free(unsafe.Pointer(c))
+	return C.GoString(C.getenv(c))
+}
+
 func settings() (libttsim.Settings, error) {
-	if text := os.Getenv(libttsim.Variable); text != "" {
+	if text := getenv(libttsim.Variable); text != "" {
 		return libttsim.ParseSettings(text)
 	}
-	library := os.Getenv("TT_METAL_SIMULATOR")
+	library := getenv("TT_METAL_SIMULATOR")
 	path := filepath.Join(filepath.Dir(library), "soc_descriptor.yaml")
 	b, err := os.ReadFile(path)
 	if library == "" || err != nil {

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,11 +28,13 @@ import (
 
 // TtnnCmd are the commands about TT-NN.
 type TtnnCmd struct {
-	Run     ttnnRunCmd     `cmd:""`
-	Record  ttnnRecordCmd  `cmd:""`
-	Doctor  ttnnDoctorCmd  `cmd:""`
-	Library ttnnLibraryCmd `cmd:""`
-	ABI     ttnnABICmd     `cmd:"" name:"abi"`
+	Run      ttnnRunCmd      `cmd:""`
+	Record   ttnnRecordCmd   `cmd:""`
+	Doctor   ttnnDoctorCmd   `cmd:""`
+	Library  ttnnLibraryCmd  `cmd:""`
+	Env      ttnnEnvCmd      `cmd:""`
+	Findings ttnnFindingsCmd `cmd:""`
+	ABI      ttnnABICmd      `cmd:"" name:"abi"`
 }
 
 type pythonFlag struct {
@@ -70,8 +73,7 @@ type ttnnRunCmd struct {
 	Chip    string   `placeholder:"ARCH" xor:"machine"`
 	Machine string   `placeholder:"NAME" xor:"machine"`
 	Check   []string `placeholder:"NAME"`
-	Report  string   `placeholder:"FILE" type:"path"`
-	Known   bool
+	ttnnReport
 	ttnnSchedules
 	Seed    uint64        `placeholder:"N"`
 	Serve   string        `placeholder:"PATH"`
@@ -150,8 +152,13 @@ func (c *ttnnRunCmd) checked(ctx context.Context, s cli.Streams, r *ttnn.Run) er
 	return cmp.Or(c.start(ctx, s, r), c.reportFindings(ctx, s, r.Settings.Findings))
 }
 
+type ttnnReport struct {
+	Report string `placeholder:"FILE" type:"path"`
+	Known  bool
+}
+
 // reportFindings prints what the checks found, and writes it to --report.
-func (c *ttnnRunCmd) reportFindings(ctx context.Context, s cli.Streams, file string) error {
+func (c *ttnnReport) reportFindings(ctx context.Context, s cli.Streams, file string) error {
 	list, err := findings.Read(file)
 	if err != nil {
 		return err
@@ -186,6 +193,48 @@ func (c *ttnnRunCmd) reportFindings(ctx context.Context, s cli.Streams, file str
 		return cli.ExitStatus(1)
 	}
 	return nil
+}
+
+type ttnnFindingsCmd struct {
+	ttnnReport
+	File string `arg:""`
+}
+
+func (c *ttnnFindingsCmd) Run(ctx context.Context, s cli.Streams) error {
+	return c.reportFindings(ctx, s, c.File)
+}
+
+type ttnnEnvCmd struct {
+	TtnnTools
+	Machine  string   `required:"" placeholder:"NAME"`
+	Check    []string `placeholder:"NAME"`
+	Findings string   `placeholder:"FILE" type:"path"`
+	Cores    string   `placeholder:"SOCKET"`
+}
+
+func (c *ttnnEnvCmd) Run(ctx context.Context, s cli.Streams) error {
+	settings, err := (&ttnnRunCmd{Machine: c.Machine, Check: c.Check}).settings()
+	if err != nil {
+		return err
+	}
+	r, err := c.Find(ctx, s)
+	if err != nil {
+		return err
+	}
+	r.Settings = settings
+	r.Settings.Findings, r.Settings.Report = c.Findings, c.Cores
+	env, err := r.Prepare(os.Environ())
+	if err != nil {
+		return err
+	}
+	set := map[string]string{}
+	for _, v := range env {
+		if !slices.Contains(os.Environ(), v) {
+			name, value, _ := strings.Cut(v, "=")
+			set[name] = value
+		}
+	}
+	return json.NewEncoder(s.Out).Encode(set)
 }
 
 func ttnnCache() (string, error) {

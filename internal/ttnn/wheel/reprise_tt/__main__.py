@@ -1,0 +1,3 @@
+from reprise_tt import main
+
+main()
