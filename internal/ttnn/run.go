@@ -88,7 +88,7 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 		return nil, &Error{Kind: ErrUnusable, Found: "the folder that TT-NN loads the simulator from can't be made",
 			Fix: "free space, or set XDG_CACHE_HOME to a folder that can be written", Err: err}
 	}
-	r.Settings.Wheel = r.Installation.Version.String()
+	r.Settings.Wheel, r.Settings.Described = r.Installation.Version.String(), dir
 	settings, err := json.Marshal(r.Settings)
 	if err != nil {
 		return nil, err
