@@ -68,7 +68,7 @@ func (c *Chip) Serve(ctx context.Context, l *net.UnixListener) {
 			stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // ends the connection's loop
 			defer stop()
 			defer conn.Close()
-			if err := c.converse(conn); err != nil && ctx.Err() == nil {
+			if err := c.converse(conn); errors.Is(err, ErrMessage) { // otherwise the tool is gone
 				c.Warn(fmt.Sprintf("a tool's connection ends: %v", err))
 			}
 		})
@@ -82,9 +82,6 @@ func (c *Chip) converse(rw io.ReadWriter) error {
 	tiles, warned := c.Observe(), map[string]bool{}
 	for {
 		b, err := receive(rw)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
 		if err != nil {
 			return err
 		}
@@ -101,7 +98,7 @@ func (c *Chip) converse(rw io.ReadWriter) error {
 			answer = response(failed, nil)
 		}
 		if err := send(rw, answer); err != nil {
-			return nil // the tool is gone
+			return err
 		}
 	}
 }

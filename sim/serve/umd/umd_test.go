@@ -137,12 +137,12 @@ func TestServer(t *testing.T) {
 	}
 	<-ended
 	for i, want := range []string{"a store of 2 bytes brings 1", "no tile (274,19)", "1073741825 bytes", "refused", "command 5", "more than 1073741824",
-		"table at 9", "unexpected EOF"} {
+		"table at 9"} {
 		if i >= len(warnings) || !strings.Contains(warnings[i], want) {
 			t.Fatalf("warnings %q, want %q at %d", warnings, want, i)
 		}
 	}
-	if len(warnings) != 8 {
+	if len(warnings) != 7 {
 		t.Errorf("warnings %q", warnings)
 	}
 }

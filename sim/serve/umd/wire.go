@@ -17,7 +17,7 @@ func malformed(format string, args ...any) error {
 // maxMessage is tt-umd's limit (simulation_server_transport.cpp).
 const maxMessage = 1 << 30
 
-// receive reads a message. The error is io.EOF between two messages.
+// receive reads a message.
 func receive(r io.Reader) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -71,8 +71,8 @@ func decodeRequest(b []byte) (request, error) {
 	return request{command(f[0].value), uint32(f[1].value), uint32(f[2].value), f[3].value, uint32(f[4].value), f[5].data}, nil
 }
 
-// field is a number of a width in bytes, or a vector of bytes. A string is a vector; the zero behind
-// it isn't counted.
+// field is a number of a width in bytes, or a vector of bytes. A string is a vector with an uncounted
+// zero behind it.
 type field struct {
 	width int
 	value uint64
