@@ -414,6 +414,48 @@ func TestTTNNServed(t *testing.T) {
 	_ = c.Wait()
 }
 
+// tt-exalens attaches to the chip between two replays of the program's trace, and disturbs neither.
+func TestTTNNExalens(t *testing.T) {
+	r := newTTNN(t)
+	exalens := filepath.Join(filepath.Dir(r.python), "tt-exalens")
+	if _, err := os.Stat(exalens); err != nil {
+		t.Skip("no tt-exalens beside REPRISE_TTNN_PYTHON: pip install tt-exalens==0.4.2 tt-umd==0.9.14:", err)
+	}
+	for _, chip := range []string{"wormhole", "blackhole"} {
+		tmp := t.TempDir()
+		t.Setenv("TMPDIR", tmp)
+		stop, folder := filepath.Join(tmp, "stop"), filepath.Join(tmp, "tt-umd-sim-server-0")
+		var b said
+		c := start(t, &b, r.args("--serve-umd", "--chip", chip, "testdata/ttnn_alive.py", stop)...)
+		b.wait(t, "replayed")
+		commands := func(text string, wants ...string) {
+			t.Helper()
+			var out bytes.Buffer
+			o := startCommand(t, &out, exalens, "-s", folder, "--commands="+text+";exit")
+			_ = o.Wait() // not 0 if a command fails, which the output says
+			rest := out.String()
+			for _, want := range wants { // in this order
+				_, after, ok := strings.Cut(rest, want)
+				if !ok {
+					t.Fatalf("%s: %s: no %q in %s%s: the program: %s", chip, text, want, rest, &o.err, &c.err)
+				}
+				rest = after
+			}
+		}
+		commands("d;brxy 0,0 0xff000;wxy 0,0 0xff000 0xdeadbeef;brxy 0,0 0xff000", "Device 0", "RRRRR", "00000000", "deadbeef", "deadbeef")
+		commands("go -l 0,0;gpr pc,sp;noc status -s;reg ALU_FORMAT_SPEC_REG2_Dstacc", "- sp", "- pc", "read reqs sent", "Float16_b")
+		commands("go -l 0,0;reg dbg(0x2c) --write 1", "Remote simulation host failed the write")
+		c.err.wait(t, "reprise: chip 0: a tool's access was refused: ")
+		must(t, os.WriteFile(stop, nil, 0o644))
+		if err := c.Wait(); err != nil || !strings.Contains(b.String(), "sum 128.0") {
+			t.Errorf("%s: %v: printed %s: %s", chip, err, b.String(), &c.err)
+		}
+		if _, err := os.Stat(folder); err == nil {
+			t.Errorf("%s: the folder is left", chip)
+		}
+	}
+}
+
 // A child that a program forks doesn't reach the chip; the program goes on.
 func TestTTNNFork(t *testing.T) {
 	r := newTTNN(t)

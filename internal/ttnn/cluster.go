@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
 // clusterDescriptor describes a machine in tt-umd's cluster_descriptor.yaml
@@ -47,7 +48,7 @@ func clusterDescriptor(spec *chip.Machine) []byte {
 	})
 	each("harvesting", func(i int, c *chip.MachineChip) string {
 		return fmt.Sprintf("%d: {noc_translation: true, harvest_mask: %d, dram_harvesting_mask: %d, eth_harvesting_mask: %d, pcie_harvesting_mask: %d, l2cpu_harvesting_mask: 0}",
-			i, c.Harvesting.Tensix, c.Harvesting.DRAM, c.Harvesting.Ethernet, unusedPCIe(spec.Arch, c))
+			i, c.Harvesting.Tensix, c.Harvesting.DRAM, c.Harvesting.Ethernet, libttsim.UnusedPCIe(spec.Arch, c))
 	})
 	boards := map[int][]string{}
 	for i, c := range spec.Chips {
@@ -66,16 +67,4 @@ func clusterDescriptor(spec *chip.Machine) []byte {
 var boardTypes = map[uint16]string{
 	chip.BoardN150: "n150", chip.BoardN300: "n300", chip.BoardGalaxyWormhole: "ubb_wormhole",
 	chip.BoardP100: "p100", chip.BoardP150: "p150", chip.BoardP300: "p300", chip.BoardGalaxyBlackhole: "ubb_blackhole",
-}
-
-// unusedPCIe masks a chip's unconnected PCIe tiles: a Blackhole uses one of two, the right chip of
-// a P300 the other one (tt-umd device/soc_descriptor.cpp).
-func unusedPCIe(a chip.Arch, c *chip.MachineChip) int {
-	switch {
-	case a != chip.Blackhole:
-		return 0
-	case c.Kind == chip.BoardP300 && c.Location == 1:
-		return 1
-	}
-	return 2
 }

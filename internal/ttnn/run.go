@@ -88,7 +88,7 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 		return nil, &Error{Kind: ErrUnusable, Found: "the folder that TT-NN loads the simulator from can't be made",
 			Fix: "free space, or set XDG_CACHE_HOME to a folder that can be written", Err: err}
 	}
-	r.Settings.Wheel = r.Installation.Version.String()
+	r.Settings.Wheel, r.Settings.Described = r.Installation.Version.String(), dir
 	settings, err := json.Marshal(r.Settings)
 	if err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	if len(r.Settings.Checks) > 0 || r.Settings.Record != "" || r.Settings.Schedule != "" {
 		env.preset(variableTelemetry, "1") // it never waits, and accepts data if a counter is the same before and after, which is a race
 	}
-	if r.Settings.Findings != "" {
-		env.preset("TT_METAL_RISCV_DEBUG_INFO", "1") // for source lines
+	if r.Settings.Findings != "" || r.Settings.ServeUMD != "" {
+		env.preset("TT_METAL_RISCV_DEBUG_INFO", "1") // for source lines, also those of tools
 	}
 	switch v := r.Installation.Version; {
 	case v.Less(firstQueues):

@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +20,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 	"github.com/reprise-tt/reprise/sim/serve"
 	"github.com/reprise-tt/reprise/sim/serve/cards"
+	"github.com/reprise-tt/reprise/sim/serve/umd"
 )
 
 var (
@@ -124,6 +128,11 @@ func (m *Machine) address(device int, bar int) uint64 {
 func (m *Machine) serve() error {
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
+	if m.settings.ServeUMD != "" {
+		if err := m.serveUMD(ctx); err != nil {
+			return err
+		}
+	}
 	if m.settings.Serve == "" {
 		return nil
 	}
@@ -141,6 +150,30 @@ func (m *Machine) serve() error {
 			return fmt.Errorf("libttsim: serve at %s: %w", path, err)
 		}
 		m.running.Go(func() { _ = cards.Serve(ctx, l, d, i) }) // problems of other tools don't concern the host
+	}
+	return nil
+}
+
+func (m *Machine) serveUMD(ctx context.Context) error {
+	soc, err := os.ReadFile(filepath.Join(m.settings.Described, "soc_descriptor.yaml"))
+	if err != nil {
+		return fmt.Errorf("libttsim: serve tt-umd: %w: %w", ErrSettings, err)
+	}
+	cluster, err := os.ReadFile(filepath.Join(m.settings.Described, "cluster_descriptor.yaml"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("libttsim: serve tt-umd: %w: %w", ErrSettings, err)
+	}
+	spec := m.Spec()
+	for i, c := range m.chips {
+		l, err := serve.Listen(umd.Socket(m.settings.ServeUMD, i))
+		if err != nil {
+			return fmt.Errorf("libttsim: serve tt-umd: %w", err)
+		}
+		s := &umd.Chip{Arch: spec.Arch, Harvesting: spec.Chips[i].Harvesting, UnusedPCIe: UnusedPCIe(spec.Arch, &spec.Chips[i]),
+			SOC: string(soc), Simulator: filepath.Join(m.settings.Described, "libttsim.so"), Cluster: string(cluster),
+			Observe: func() umd.Tiles { return c.Observe() },
+			Warn:    func(text string) { fmt.Fprintf(os.Stderr, "reprise: chip %d: %s\n", i, text) }}
+		m.running.Go(func() { s.Serve(ctx, l) })
 	}
 	return nil
 }

@@ -34,6 +34,10 @@ type Settings struct {
 	// Serve is the path of a Unix socket for the first card; further cards append their number:
 	// PATH.1.
 	Serve string `json:"serve,omitempty"`
+	// ServeUMD is a folder for the sockets of package umd, one for each chip.
+	ServeUMD string `json:"serveUMD,omitempty"`
+	// Described is the folder with the machine's descriptions for tt-umd.
+	Described string `json:"described,omitempty"`
 	// Report is the path of a Unix socket on which each connection gets a report of all cores.
 	Report string `json:"report,omitempty"`
 	// KernelCache is the folder of the host's compiled programs, for reports, and for checks, which
@@ -180,6 +184,18 @@ func filesOf(cache string) uint64 {
 		return nil
 	})
 	return h.Sum64()
+}
+
+// UnusedPCIe masks a chip's unconnected PCIe tiles: a Blackhole uses one of two, the right chip of
+// a P300 the other one (tt-umd device/soc_descriptor.cpp).
+func UnusedPCIe(a chip.Arch, c *chip.MachineChip) uint32 {
+	switch {
+	case a != chip.Blackhole:
+		return 0
+	case c.Kind == chip.BoardP300 && c.Location == 1:
+		return 1
+	}
+	return 2
 }
 
 // harvesting returns a simulated chip's missing tiles. TT-NN assumes only two of the Ethernet tiles

@@ -24,6 +24,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/internal/ttnn/recording"
 	"github.com/reprise-tt/reprise/sim/libttsim"
+	"github.com/reprise-tt/reprise/sim/serve/umd"
 )
 
 // TtnnCmd are the commands about TT-NN.
@@ -75,9 +76,10 @@ type ttnnRunCmd struct {
 	Check   []string `placeholder:"NAME"`
 	ttnnReport
 	ttnnSchedules
-	Seed    uint64        `placeholder:"N"`
-	Serve   string        `placeholder:"PATH"`
-	Timeout time.Duration `placeholder:"TIME"`
+	Seed     uint64        `placeholder:"N"`
+	Serve    string        `placeholder:"PATH"`
+	ServeUMD bool          `name:"serve-umd"`
+	Timeout  time.Duration `placeholder:"TIME"`
 
 	record string // file for what the chip does
 
@@ -307,6 +309,15 @@ const endPatience = 5 * time.Second
 
 func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) error {
 	r.Settings.Report = fmt.Sprintf("@reprise-ttnn-%d", os.Getpid()) // in Linux's namespace without files
+	if c.ServeUMD {
+		dir, err := umd.Folder()
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		fmt.Fprintf(s.Err, "reprise: tools of tt-umd reach the opened device at %s, as in tt-exalens -s %[1]s\n", dir)
+		r.Settings.ServeUMD = dir
+	}
 	env, err := r.Prepare(os.Environ())
 	if err != nil {
 		return err
