@@ -103,25 +103,22 @@ func (c *Conn) Payload(p []byte) error {
 
 // Call returns the reply with its payload.
 func (c *Conn) Call(h *Head, payload []byte) (reply Head, out []byte, err error) {
-	reply, out, fd, err := c.CallFD(h, payload, -1)
-	CloseFD(fd)
-	return reply, out, err
+	return c.CallFD(h, payload, -1)
 }
 
-// CallFD is Call with descriptors, -1 for none.
-func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte, fd int, err error) {
+// CallFD is Call with a descriptor, -1 for none.
+func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte, err error) {
 	if err := c.Send(h, payload, give); err != nil {
-		return Head{}, nil, -1, err
+		return Head{}, nil, err
 	}
-	if fd, err = c.ReceiveFD(&reply); err != nil {
-		return Head{}, nil, -1, err
+	if err := c.Receive(&reply); err != nil {
+		return Head{}, nil, err
 	}
 	out = make([]byte, reply.Size)
 	if err := c.Payload(out); err != nil {
-		CloseFD(fd)
-		return Head{}, nil, -1, err
+		return Head{}, nil, err
 	}
-	return reply, out, fd, nil
+	return reply, out, nil
 }
 
 // AwaitEnd returns when the peer has closed the socket or ended.

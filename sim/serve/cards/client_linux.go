@@ -9,8 +9,6 @@ import (
 	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -222,24 +220,14 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 
 // ioctl returns the driver's answer, and the error of a lost server.
 func ioctl(conn *serve.Conn, q *serve.Head, arg []byte, fd int) (answer, lost error) {
-	r, out, given, err := conn.CallFD(q, arg, fd)
+	r, out, err := conn.CallFD(q, arg, fd)
 	if err != nil {
 		return nil, err
 	}
 	if r.Status == serve.StatusText {
-		serve.CloseFD(given)
 		return r.Err(out), nil
 	}
 	copy(arg, out)
-	if given >= 0 {
-		if uint32(q.Val) == kabi.IoctlExportTLBDMABuf {
-			a, _, _ := kabi.Decode[kabi.ExportTLBDMABuf](arg)
-			a.FD = int32(given)
-			kabi.Put(arg, &a)
-		} else {
-			serve.CloseFD(given)
-		}
-	}
 	return r.Err(nil), nil
 }
 
@@ -248,41 +236,16 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	if err := c.hold(); err != nil {
 		return seam.Mapping{}, err
 	}
-	m, err := f.mmap(offset, length)
+	r, err := c.ask(serve.Head{Op: opMmap, Object: f.id, Off: offset, Val: uint64(length)})
 	if err != nil {
 		c.drop()
-	}
-	return m, err
-}
-
-func (f *file) mmap(offset uint64, length int) (seam.Mapping, error) {
-	c := f.c
-	conn, err := c.take()
-	if err != nil {
-		return seam.Mapping{}, gone(err)
-	}
-	r, out, fd, err := conn.CallFD(&serve.Head{Op: opMmap, Object: f.id, Off: offset, Val: uint64(length)}, nil, -1)
-	defer serve.CloseFD(fd)
-	c.put(conn, err)
-	if err != nil {
-		return seam.Mapping{}, gone(err)
-	}
-	if err := r.Err(out); err != nil {
 		return seam.Mapping{}, err
 	}
-	unmap := func() error {
+	return seam.Mapping{IO: &mapping{c: c, id: r.Object}, Unmap: seam.UnmapOnce(func() error {
 		_, err := c.ask(serve.Head{Op: opUnmap, Object: r.Object})
 		c.drop()
 		return err
-	}
-	if r.Kind != memory {
-		return seam.Mapping{IO: &mapping{c: c, id: r.Object}, Unmap: seam.UnmapOnce(unmap)}, nil
-	}
-	mem, err := unix.Mmap(fd, int64(r.Val), length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return seam.Mapping{}, err
-	}
-	return seam.Mapping{Mem: mem, Unmap: seam.UnmapOnce(func() error { return errors.Join(unix.Munmap(mem), unmap()) })}, nil
+	})}, nil
 }
 
 type mapping struct {

@@ -269,21 +269,16 @@ func (p *client) serve(c *serve.Conn) {
 			return
 		}
 		r.Op = q.Op
-		err = c.Send(&r.Head, r.out, r.give)
-		if q.Op == opIoctl {
-			serve.CloseFD(r.give) // a dma-buf; the client has a duplicate
-		}
-		if err != nil {
+		if c.Send(&r.Head, r.out, -1) != nil {
 			return
 		}
 	}
 }
 
-// reply is a head with its payload and descriptor.
+// reply is a head with its payload.
 type reply struct {
 	serve.Head
-	out  []byte
-	give int // descriptor, or -1
+	out []byte
 }
 
 func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r reply, ok bool) {
@@ -295,13 +290,11 @@ func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r reply, ok boo
 	if dead {
 		return r, false
 	}
-	r.give = -1
 	if err := p.handle(q, &r, payload, buf, fd); err != nil {
 		var text []byte
 		if r.Head, text = serve.Fail(err); text != nil {
 			r.out = text
 		}
-		r.give = -1
 	}
 	return r, true
 }
@@ -311,7 +304,7 @@ func (p *client) handle(q *serve.Head, r *reply, payload, buf []byte, fd int) (e
 		switch e := recover().(type) {
 		case nil:
 		case interface{ Addr() uintptr }:
-			*r, err = reply{Head: serve.Head{Status: serve.StatusFault}, give: -1}, nil
+			*r, err = reply{Head: serve.Head{Status: serve.StatusFault}}, nil
 		default:
 			panic(e)
 		}
@@ -376,10 +369,6 @@ func (p *client) handle(q *serve.Head, r *reply, payload, buf []byte, fd int) (e
 	return err
 }
 
-type backed interface {
-	Backing(mem []byte) (fd int, off int64, ok bool)
-}
-
 func (p *client) onFile(q *serve.Head, r *reply, f seam.File, payload []byte, fd int) error {
 	switch q.Op {
 	case opClose:
@@ -410,16 +399,8 @@ func (p *client) onFile(q *serve.Head, r *reply, f seam.File, payload []byte, fd
 			return err
 		}
 		if m.Mem != nil {
-			b, ok := f.(backed)
-			off := int64(0)
-			if ok {
-				r.give, off, ok = b.Backing(m.Mem)
-			}
-			if !ok {
-				_ = m.Unmap() // unused
-				return fmt.Errorf("this buffer can't be given to another process: %w", syscall.EOPNOTSUPP)
-			}
-			r.Kind, r.Val = memory, uint64(off)
+			_ = m.Unmap() // unused
+			return fmt.Errorf("a buffer of the driver can't be given to another process: %w", syscall.EOPNOTSUPP)
 		}
 		p.mu.Lock()
 		p.next++
@@ -444,15 +425,10 @@ func (p *client) ioctl(f seam.File, q *serve.Head, r *reply, fd int) error {
 			return p.pins.pin(f, arg, fd, q.Off)
 		}
 		return p.pins.unpin(f, arg)
-	case kabi.IoctlMapPeerBar:
+	case kabi.IoctlMapPeerBar, kabi.IoctlExportTLBDMABuf: // their descriptors are of one process
 		return syscall.EOPNOTSUPP
 	}
-	err := f.Ioctl(req, arg)
-	if err == nil && req == kabi.IoctlExportTLBDMABuf {
-		a, _, _ := kabi.Decode[kabi.ExportTLBDMABuf](arg)
-		r.give = int(a.FD)
-	}
-	return err
+	return f.Ioctl(req, arg)
 }
 
 type view struct {

@@ -71,9 +71,4 @@ const (
 	opLast                             // Object: file, to be released last at the process's end
 )
 
-const (
-	accesses = iota // each access is a request
-	memory          // the descriptor's memory; Val: offset in it
-)
-
 const maxName = 4096 // bytes, in an opFile
