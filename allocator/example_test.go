@@ -59,7 +59,7 @@ func ExampleAllocator_Fingerprint() {
 func ExampleNewDistribution() {
 	// Four rows of three tiles in blocks of two by two: four shards on a square of cores.
 	d, err := allocator.NewDistribution(allocator.ShardSpec{
-		Layout: allocator.BlockSharded, Tensor: allocator.PageShape([]int{128, 96}, 32, 32), Shard: []int{2, 2},
+		Layout: allocator.BlockSharded, Tensor: []int{4, 3}, Shard: []int{2, 2},
 		Cores: []chip.Range{{End: chip.Core{X: 7, Y: 7}}},
 	})
 	if err != nil {

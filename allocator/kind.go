@@ -89,19 +89,3 @@ const (
 func (s Strategy) String() string {
 	return nameOf([]string{"round robin", "2D grid", "contiguous"}, s, "strategy")
 }
-
-// PageShape converts a shape in elements to pages of height by width elements, rounded up in the
-// last two dimensions; nil if a page has no size.
-func PageShape(shape []int, height, width int) []int {
-	if height < 1 || width < 1 {
-		return nil
-	}
-	out := append([]int(nil), shape...)
-	if n := len(out); n > 0 {
-		out[n-1] = (out[n-1] + width - 1) / width
-	}
-	if n := len(out); n > 1 {
-		out[n-2] = (out[n-2] + height - 1) / height
-	}
-	return out
-}

@@ -11,7 +11,7 @@ import (
 // ShardSpec says how a buffer is cut into shards and which cores hold them.
 type ShardSpec struct {
 	Layout Layout // any but Interleaved
-	// Tensor and Shard are shapes in pages ([PageShape]) of the same rank, outermost dimension
+	// Tensor and Shard are shapes in pages of the same rank, outermost dimension
 	// first. Shards at the tensor's edges may have places without a page.
 	Tensor, Shard []int
 	// Cores hold the shards: workers for L1, and (bank,0) for DRAM.

@@ -53,7 +53,7 @@ func TestDistributionVectors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d, err := NewDistribution(ShardSpec{
-				Layout: NDSharded, Tensor: PageShape(tc.tensor, tc.height, tc.width), Shard: PageShape(tc.shard, tc.height, tc.width),
+				Layout: NDSharded, Tensor: pageShape(tc.tensor, tc.height, tc.width), Shard: pageShape(tc.shard, tc.height, tc.width),
 				Cores: tc.cores, Orientation: tc.o,
 			})
 			must(t, err)
@@ -195,6 +195,22 @@ func TestDistributionInverts(t *testing.T) {
 	})
 }
 
+// pageShape converts a shape in elements to pages of height by width elements, rounded up in the
+// last two dimensions; nil if a page has no size.
+func pageShape(shape []int, height, width int) []int {
+	if height < 1 || width < 1 {
+		return nil
+	}
+	out := append([]int(nil), shape...)
+	if n := len(out); n > 0 {
+		out[n-1] = (out[n-1] + width - 1) / width
+	}
+	if n := len(out); n > 1 {
+		out[n-2] = (out[n-2] + height - 1) / height
+	}
+	return out
+}
+
 func TestPageShape(t *testing.T) {
 	for _, tc := range []struct {
 		in   []int
@@ -204,7 +220,7 @@ func TestPageShape(t *testing.T) {
 		{[]int{5, 2, 64, 96}, 32, 32, []int{5, 2, 2, 3}}, {[]int{33, 33}, 32, 32, []int{2, 2}}, {[]int{100}, 32, 32, []int{4}},
 		{[]int{7, 5}, 1, 2, []int{7, 3}}, {nil, 1, 1, nil}, {[]int{4}, 0, 1, nil}, {[]int{4}, 1, -1, nil},
 	} {
-		noDiff(t, PageShape(tc.in, tc.h, tc.w), tc.want, "%v by %dx%d", tc.in, tc.h, tc.w)
+		noDiff(t, pageShape(tc.in, tc.h, tc.w), tc.want, "%v by %dx%d", tc.in, tc.h, tc.w)
 	}
 }
 

@@ -3,7 +3,6 @@ package bench
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -257,11 +256,8 @@ func measureStreams(s *session) error {
 	for _, p := range paces[:2] {
 		params := report.Params("bytes", streamWord, "pace", p.name)
 		err := s.with(func() error {
-			job := &measure.Job{Name: "round_trip", Params: params, Burst: 16}
-			if err := s.exchanges(kernels.StreamEcho, job, func(_ []byte, exchange func() error) { job.Op = exchange }); err != nil {
-				return err
-			}
-			return errors.Join(s.toGoroutine(params), s.readBeside(streamWord, &measure.Job{Params: params, Burst: 16}))
+			return errors.Join(s.exchanges(&measure.Job{Name: "round_trip", Params: params, Burst: 16}),
+				s.readBeside(streamWord, &measure.Job{Params: params, Burst: 16}))
 		}, reprise.WithPace(p.spin, p.longest))
 		if errors.Is(err, dispatch.ErrRemoteChip) {
 			s.leaveOut("streams", "", err.Error())
@@ -289,9 +285,6 @@ const (
 	streamWord  = 4
 )
 
-// clockKernel answers messages with its tile's clock.
-const clockKernel = "stream_clock"
-
 // streaming measures a job while a kernel runs that the end of the first stream ends.
 func (s *session) streaming(kernel string, n int, args func(room uint32) []uint32, job *measure.Job, ss ...*stream.Stream) (err error) {
 	defer func() {
@@ -308,11 +301,7 @@ func (s *session) streaming(kernel string, n int, args func(room uint32) []uint3
 	if err := q.Write(s.ctx, room, 0, make([]byte, room.Size())); err != nil {
 		return err
 	}
-	image := kernels.Prebuilt
-	if kernel == clockKernel {
-		image = ownKernel
-	}
-	im, err := image(s.dev.Arch(), kernel)
+	im, err := kernels.Prebuilt(s.dev.Arch(), kernel)
 	if err != nil {
 		return err
 	}
@@ -339,9 +328,8 @@ func (s *session) newStream(d stream.Direction, name string) (*stream.Stream, er
 	return stream.New(s.dev, stream.Config{Name: name, Direction: d, Size: streamRing})
 }
 
-// exchanges measures a job with a stream in each direction. exchange sends a word to the kernel and
-// waits for one.
-func (s *session) exchanges(kernel string, job *measure.Job, set func(word []byte, exchange func() error)) error {
+// exchanges measures sending a word to a kernel and waiting for one.
+func (s *session) exchanges(job *measure.Job) error {
 	in, err := s.newStream(stream.ToDevice, "in")
 	if err != nil {
 		return err
@@ -351,43 +339,16 @@ func (s *session) exchanges(kernel string, job *measure.Job, set func(word []byt
 		return errors.Join(err, in.Release(s.ctx))
 	}
 	ctx, word := s.ctx, make([]byte, streamWord)
-	set(word, func() error {
+	job.Op = func() error {
 		if err := in.Write(ctx, word); err != nil {
 			return err
 		}
 		_, err := out.Read(ctx, word)
 		return err
-	})
+	}
 	const n = 64
 	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
-	return s.streaming(kernel, n, args, job, in, out)
-}
-
-// toGoroutine begins with a kernel's push of its tile's clock. On a card clocks differ by the time
-// between the tiles' resets.
-func (s *session) toGoroutine(params []report.Param) error {
-	q, job := s.queue(), &measure.Job{Name: "to_goroutine", Params: params, Burst: 16}
-	sample := func(word []byte, exchange func() error) (float64, error) {
-		before, err := q.Clock()
-		if err != nil {
-			return 0, err
-		}
-		if err := exchange(); err != nil {
-			return 0, err
-		}
-		known := time.Now()
-		after, err := q.Clock()
-		if err != nil {
-			return 0, err
-		}
-		passed := int32(binary.LittleEndian.Uint32(word) - uint32(before.Cycles))
-		share := float64(passed) / float64(after.Cycles-before.Cycles)
-		pushed := before.Host.Add(time.Duration(share * float64(after.Host.Sub(before.Host))))
-		return float64(known.Sub(pushed)), nil
-	}
-	return s.exchanges(clockKernel, job, func(word []byte, exchange func() error) {
-		job.Sample = func() (float64, error) { return sample(word, exchange) }
-	})
+	return s.streaming(kernels.StreamEcho, n, args, job, in, out)
 }
 
 func (s *session) messages(d stream.Direction, n, per int) error {
@@ -615,39 +576,6 @@ func measureArguments(s *session) error {
 	})
 }
 
-func measurePatching(s *session) error {
-	return s.loaded(common, func(x *reprise.Executable) error {
-		all := s.queue().Workers()
-		for _, cores := range []chip.Range{{Start: all.Start, End: all.Start}, all} {
-			arg := reprise.Arg{Kernel: "blank 0", Index: 7, Cores: []chip.Range{cores}}
-			t, err := s.queue().Capture(s.ctx, "patched", func(_ context.Context, r *reprise.Recorder) error {
-				if err := x.SetArg(arg, 0); err != nil { // the same on all cores
-					return err
-				}
-				return errors.Join(r.Run(x), r.Param("n", arg))
-			})
-			if err != nil {
-				return err
-			}
-			v := uint32(0)
-			err = s.measure("patching", &measure.Job{
-				Name: "set_replay", Params: report.Params("cores", cores.Size()), PerSample: 4, Burst: 4, Settle: s.finish, Allocs: true,
-				Op: func() error {
-					v++
-					return errors.Join(t.Set("n", v), t.Replay(s.ctx))
-				},
-			})
-			if err != nil {
-				return fmt.Errorf("%d cores: %w", cores.Size(), err)
-			}
-			if err := t.Release(s.ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 func measureEvents(s *session) error {
 	return s.with(func() error {
 		a, b, ctx := s.queue(), s.dev.Queue(1), s.ctx
@@ -710,105 +638,6 @@ func measureTransfer(s *session) error {
 		s.leaveOut("transfer", " from and to pinned host memory", unreachable.Error())
 	}
 	return nil
-}
-
-// measureAllocator measures pairs of a free and an allocation among many live extents. Many are
-// freed in the order of their table, so that the time is the allocator's.
-func measureAllocator(s *session) error {
-	for _, live := range []int{10, 1_000, 100_000} {
-		const align, largest = 64, 255 << 30
-		a, err := allocator.New(allocator.Config{
-			DRAMBanks: 1, DRAMBase: align, DRAMAlign: align,
-			DRAMEnd: align + min(uint64(live)*(smallestExtent+largestExtent)+8*largestExtent, largest),
-		})
-		if err != nil {
-			return err
-		}
-		const per, burst = 64, 32
-		p := &pairs{a: a, rnd: rand.New(rand.NewPCG(1, uint64(live))), extents: make([]allocator.Extent, live)}
-		p.sizes, p.victims = make([]uint32, per*burst), make([]uint32, per*burst)
-		p.drawSizes()
-		for i := range p.extents {
-			if err := p.allocate(i, i%len(p.sizes)); err != nil {
-				return err
-			}
-		}
-		for n := 0; n < 4*live; n += len(p.sizes) { // until fragmentation is steady
-			if err := errors.Join(p.draw(), p.run(len(p.sizes))); err != nil {
-				return err
-			}
-		}
-		_ = p.draw()
-		var peers []report.Peer
-		if ns := map[int]float64{10: 150, 1_000: 300, 100_000: 13_550}[live]; ns > 0 {
-			peers = []report.Peer{{Who: freeList, To: report.MemcpyHot, Value: ns / 24.5, Ns: ns}}
-		}
-		if err := s.measure("allocator", &measure.Job{
-			Name: "allocate_free", Params: report.Params("live", live), PerSample: per, Burst: burst, Settle: p.draw, Allocs: true,
-			Against: []*measure.Baseline{measure.Memcpy(report.MemcpyHot, 4096, make([]byte, 4096))}, Peers: peers,
-			Do: p.run,
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-const smallestExtent, largestExtent = 1 << 10, 4 << 20
-
-type pairs struct {
-	a       *allocator.Allocator
-	rnd     *rand.Rand
-	extents []allocator.Extent
-	next    int
-	victims []uint32
-	sizes   []uint32
-	done    int
-}
-
-func (p *pairs) drawSizes() {
-	for i := range p.sizes {
-		p.sizes[i] = uint32(smallestExtent + p.rnd.IntN(largestExtent-smallestExtent))
-	}
-}
-
-func (p *pairs) draw() error {
-	p.drawSizes()
-	p.done = 0
-	live := len(p.extents)
-	if live > len(p.victims) && p.next+len(p.victims) > live {
-		p.rnd.Shuffle(live, func(i, j int) { p.extents[i], p.extents[j] = p.extents[j], p.extents[i] })
-		p.next = 0
-	}
-	for i := range p.victims {
-		if live > len(p.victims) {
-			p.victims[i] = uint32(p.next)
-			p.next++
-		} else {
-			p.victims[i] = uint32(p.rnd.IntN(live))
-		}
-	}
-	return nil
-}
-
-func (p *pairs) run(n int) error {
-	for range n {
-		k := p.done % len(p.victims)
-		i := int(p.victims[k])
-		p.done++
-		if err := p.a.Free(p.extents[i]); err != nil {
-			return err
-		}
-		if err := p.allocate(i, k); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *pairs) allocate(i, k int) (err error) {
-	p.extents[i], err = p.a.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(p.sizes[k])})
-	return err
 }
 
 type arrival struct {

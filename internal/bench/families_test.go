@@ -52,7 +52,7 @@ func TestStreamFigures(t *testing.T) {
 	}
 	want := map[string][]string{}
 	for _, p := range paces[:2] {
-		want[" bytes 4 pace "+p.name] = []string{"round_trip", "to_goroutine", "queue_read"}
+		want[" bytes 4 pace "+p.name] = []string{"round_trip", "queue_read"}
 	}
 	for _, n := range streamSizes {
 		want[fmt.Sprint(" bytes ", n)] = []string{"to_host", "to_device", "queue_read"}

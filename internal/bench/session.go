@@ -55,12 +55,10 @@ var families = []Family{
 	{"capture", "recording a trace and writing it to DRAM", probeTarget, measureCapture},
 	{"control", "an iteration of a loop in a trace, beside a replay of its body, by the device's clock", target, measureControl},
 	{"arguments", "giving a loaded program other runtime arguments", target, measureArguments},
-	{"patching", "giving a recorded program another argument and replaying it", target, measurePatching},
 	{"events", "recording events, waiting for them on the host, handing over between queues", opensOwn, measureEvents},
 	{"transfer", "writing and reading buffers, by size and page", target, measureTransfer},
 	{"streams", "messages between the host and a kernel that runs, beside reads of a queue", opensOwn, measureStreams},
 	{"wake", "how late a wait on the host notices that something is done, by pace", opensOwn, measureWake},
-	{"allocator", "allocating and freeing among many live extents", opensOwn, measureAllocator},
 	{"open", "opening and closing the device", opensOwn, measureOpen},
 	{"mesh", "opening many chips as one, and what a replay costs the host for each of them", opensOwn, measureMesh},
 	{"tensix", "operations on tiles by a worker's Tensix engines, of two devices if asked", opensOwn, measureTensix},
@@ -579,13 +577,11 @@ func split(r chip.Range, n int) []chip.Range {
 }
 
 // Costs of other runtimes. A peer's absolute times are of its own machine; its ratios to baselines
-// carry over. tt-metal's command assembler (device_command) and allocator (free_list_opt) were
-// measured on a 2-core x86-64 virtual machine; its whole operations are the expectations of its CI
-// for a Blackhole machine (fd_command_construction_golden.json).
+// carry over. tt-metal's command assembler (device_command) was measured on a 2-core x86-64 virtual
+// machine; its whole operations are the expectations of its CI for a Blackhole machine (fd_command_construction_golden.json).
 const (
 	assembler = "tt-metal's command assembler"
 	itsCI     = "tt-metal's CI, its machine"
-	freeList  = "tt-metal's free list"
 )
 
 func replayPeers() []report.Peer {

@@ -178,22 +178,3 @@ func Engines() []*Engine {
 	}
 	return list
 }
-
-// Page returns the table as Markdown.
-func Page() string {
-	text := "| operation | in TT-NN | operands | runs on | error, at most |\n|---|---|---|---|---|\n"
-	for _, o := range Operations {
-		name, ttnn := o.Name, o.TTNN
-		for _, v := range o.Variants {
-			for _, cell := range []string{name, ttnn, v.Operands, v.RunsOn, v.Error} {
-				if cell != "" {
-					cell += " "
-				}
-				text += "| " + cell
-			}
-			text += "|\n"
-			name, ttnn = "", ""
-		}
-	}
-	return text
-}

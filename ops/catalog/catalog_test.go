@@ -14,10 +14,29 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
+// table is the catalogue as Markdown.
+func table() string {
+	text := "| operation | in TT-NN | operands | runs on | error, at most |\n|---|---|---|---|---|\n"
+	for _, o := range catalog.Operations {
+		name, ttnn := o.Name, o.TTNN
+		for _, v := range o.Variants {
+			for _, cell := range []string{name, ttnn, v.Operands, v.RunsOn, v.Error} {
+				if cell != "" {
+					cell += " "
+				}
+				text += "| " + cell
+			}
+			text += "|\n"
+			name, ttnn = "", ""
+		}
+	}
+	return text
+}
+
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	devtest.Must(t, err)
-	if want := catalog.Page(); !strings.Contains(string(page), want) {
+	if want := table(); !strings.Contains(string(page), want) {
 		t.Errorf("docs/operations.md doesn't have this table:\n%s", want)
 	}
 	for _, o := range catalog.Operations {
