@@ -290,19 +290,20 @@ func TestDebugInstructions(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000, RefuseUnmapped: true})
 		v := r.worker(0, 0)
-		e := r.c.tileAt(r.raw(v)).enginesOf()
+		tool, e := observing(r), r.c.tileAt(r.raw(v)).enginesOf()
 		push := func(control, inst uint32) {
-			r.st(v, debugBase+regInsnWord, inst)
-			r.st(v, debugBase+regInsnControl, control)
-			r.st(v, debugBase+regInsnControl, control|0x20)
+			tool.st(v, debugBase+regInsnWord, inst)
+			tool.st(v, debugBase+regInsnControl, control)
+			tool.st(v, debugBase+regInsnControl, control|0x20)
 		}
 		push(0, setGPR(2, 1234)) // without control
 		equal(t, e.GPR(1, 2), 0, "%v: GPR 2", arch)
+		push(2, 0x09000000) // not emulated
 		push(2, setGPR(2, 1234))
 		equal(t, e.GPR(1, 2), 1234, "%v: GPR 2", arch)
-		equal(t, r.ld(v, debugBase+regInsnStatus), 0x77, "%v: status", arch)
+		equal(t, tool.ld(v, debugBase+regInsnStatus), 0x77, "%v: status", arch)
 		push(2, semWait(2, 1))
-		equal(t, r.ld(v, debugBase+regInsnStatus), 0x57, "%v: status of a thread that waits", arch)
+		equal(t, tool.ld(v, debugBase+regInsnStatus), 0x57, "%v: status of a thread that waits", arch)
 		r.healthy()
 	}
 }

@@ -258,6 +258,9 @@ func (t *tile) insnStore(o origin, off, v uint32) slowResult {
 		if push := uint32(1) << n; v&push != 0 && rising>>4&push != 0 && room&push != 0 {
 			e.ops = append(e.ops, engineOp{thread: uint8(n), v: d.insn[1]})
 			t.settledEngine()
+			if f := e.Fault(); f != nil && f.Thread == n && room>>4&push != 0 {
+				e.Skip() // a tool's mistake stops no program
+			}
 		}
 	}
 	return slowDone

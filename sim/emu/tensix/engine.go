@@ -134,6 +134,12 @@ func (e *Engine) Issuer() int { return int(e.issuer) }
 // Fault returns why the engine stopped, or nil.
 func (e *Engine) Fault() *Refusal { return e.fault }
 
+// Skip drops the instruction that has stopped the engine.
+func (e *Engine) Skip() {
+	e.threads[e.fault.Thread].queue.pop()
+	e.fault = nil
+}
+
 // The first refusal wins.
 func (e *Engine) refuse(cat Category, format string, args ...any) bool {
 	if e.fault == nil {
