@@ -278,7 +278,7 @@ func (e *Engine) packOne(t *thread, p *packing, i uint32) bool {
 		return e.unimplemented("%d data of %v: want a multiple of 16", p.count, arith.Format(p.out))
 	}
 	for i := uint32(0); i < p.count; i += 8 * rowSize {
-		e.usesDst(p.row(first, i/rowSize)%dstRows, 8, p.conversion.Wide, false)
+		e.usesDst(p.row(first, i/rowSize)%dstRows, min(8, (p.count-i+rowSize-1)/rowSize), p.conversion.Wide, false)
 	}
 	if p.count != 0 && !e.packRows(t, p, at, set, first) {
 		return false
