@@ -26,9 +26,6 @@ func (a Arch) String() string {
 	return fmt.Sprintf("arch(%d)", uint8(a))
 }
 
-// MarshalText returns a's name.
-func (a Arch) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-
 // Valid reports whether a is an architecture that the package describes.
 func (a Arch) Valid() bool { return a == Wormhole || a == Blackhole }
 

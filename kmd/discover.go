@@ -47,7 +47,7 @@ type Card struct {
 	Serial  string `json:"serial,omitempty"` // of the board, 16 hexadecimal digits
 	ASIC    string `json:"asic,omitempty"`   // of the chip, 16 hexadecimal digits
 
-	Arch      chip.Arch `json:"arch,omitempty"`
+	Arch      chip.Arch `json:"-"`
 	Board     string    `json:"board,omitempty"` // "p150a"
 	ID        PCIID     `json:"pci_id"`
 	Subsystem PCIID     `json:"subsystem_id"`       // its device identifies the board

@@ -578,7 +578,8 @@ func split(r chip.Range, n int) []chip.Range {
 
 // Costs of other runtimes. A peer's absolute times are of its own machine; its ratios to baselines
 // carry over. tt-metal's command assembler (device_command) was measured on a 2-core x86-64 virtual
-// machine; its whole operations are the expectations of its CI for a Blackhole machine (fd_command_construction_golden.json).
+// machine; its whole operations are the expectations of its CI for a Blackhole machine
+// (fd_command_construction_golden.json).
 const (
 	assembler = "tt-metal's command assembler"
 	itsCI     = "tt-metal's CI, its machine"

@@ -329,7 +329,8 @@ func TestPerformanceCounters(t *testing.T) {
 			}
 		}
 		r.st(v, debugBase+regPerfAll, perfStart)
-		if reg(0x100) >= reg(0x100) || reg(0x108) != reg(0x108) {
+		first, second := reg(0x100), reg(0x108)
+		if first >= reg(0x100) || second != reg(0x108) {
 			t.Errorf("%v: PERF_CNT_ALL has not started the first block, or the second one", arch)
 		}
 		r.st(v, debugBase+regPerfMux, 0x10)

@@ -100,6 +100,7 @@ func cards(ctx context.Context, name string) ([]kmd.Card, error) {
 // Unknown fields are absent.
 type cardJSON struct {
 	kmd.Card
+	Arch      string    `json:"arch,omitempty"`
 	Workers   *cli.Grid `json:"workers,omitempty"`
 	DRAMBanks int       `json:"dram_banks,omitempty"`
 	Problem   string    `json:"problem,omitempty"`
@@ -109,6 +110,9 @@ func toJSON(c kmd.Card) cardJSON {
 	// This process lists the card and doesn't use it.
 	c.Holders = slices.DeleteFunc(append([]kmd.Holder{}, c.Holders...), func(h kmd.Holder) bool { return h.PID == os.Getpid() })
 	j := cardJSON{Card: c}
+	if c.Arch != 0 {
+		j.Arch = c.Arch.String()
+	}
 	if h := c.Harvesting; h != nil {
 		if m, err := chip.New(c.Arch, *h); err != nil {
 			j.Problem = err.Error()
@@ -169,7 +173,7 @@ func printCards(w cli.Text, all []cardJSON) {
 		if d.Workers != nil {
 			grid = fmt.Sprintf("%dx%d", d.Workers.Width, d.Workers.Height)
 		}
-		t.Row(d.BDF, d.Node, cli.Dash(d.Board), archName(d.Arch), grid, cli.Dash(d.Firmware), cli.Unit(d.AICLK, "%.0f MHz"),
+		t.Row(d.BDF, d.Node, cli.Dash(d.Board), cli.Dash(d.Arch), grid, cli.Dash(d.Firmware), cli.Unit(d.AICLK, "%.0f MHz"),
 			cli.Unit(d.Temperature, "%.0f C"), cli.Unit(d.Power, "%.0f W"), d.IOMMU, cli.List(d.Holders, holderName))
 		if d.Problem != "" {
 			notes += d.BDF + ": " + d.Problem + "\n"
@@ -177,13 +181,6 @@ func printCards(w cli.Text, all []cardJSON) {
 	}
 	t.Flush()
 	w.F("%s", notes)
-}
-
-func archName(a chip.Arch) string {
-	if a == 0 {
-		return "-"
-	}
-	return a.String()
 }
 
 func holderName(h kmd.Holder) string {
@@ -268,7 +265,7 @@ func (i *infoJSON) print(out cli.Text) {
 	t.Row("PCI address", fmt.Sprintf("%s (%s, subsystem %s)", i.BDF, i.ID, i.Subsystem))
 	t.Row("Node", i.Node)
 	t.Row("Board", fmt.Sprintf("%s, serial %s", cli.Dash(i.Board), cli.Dash(i.Serial)))
-	t.Row("Chip", fmt.Sprintf("%s, id %s", archName(i.Arch), cli.Dash(i.ASIC)))
+	t.Row("Chip", fmt.Sprintf("%s, id %s", cli.Dash(i.Arch), cli.Dash(i.ASIC)))
 	if g := i.Workers; g != nil {
 		t.Row("Workers", fmt.Sprintf("%d x %d, %d DRAM banks", g.Width, g.Height, i.DRAMBanks))
 	}
