@@ -218,15 +218,6 @@ func checks() (list checkList) {
 		}
 		r.run(v, a.waitCounter(0, cntOutstanding+5, x0, "id").halt())
 	}).says("transaction id 5 is looked at before a CMD_CTRL was loaded")
-	counters("an id has more requests than its counter can hold", func(r *rig, right bool) {
-		v := r.worker(0, 0)
-		q := r.fetchFrom(v, r.worker(2, 2))
-		q.tag = 5 << 10
-		l := layoutOf(r.arch)
-		a := onB().li(s0, choose(right, uint32(255), 256)).label("again").request(r.arch, q).
-			li(t0, niu0Base+l.stride+l.cmd).label("ready").lw(t1, t0, 0).bne(t1, x0, "ready").addi(s0, s0, -1).bne(s0, x0, "again")
-		r.run(v, a.waitCounter(0, cntOutstanding+5, x0, "id").halt())
-	}).says("a counter of transaction id 5 may have wrapped: it has 8 bits, and 256 requests")
 	counters("more is subtracted from a stream than it has", func(r *rig, right bool) {
 		update := uint32(streamBase + 0x3088)
 		if r.arch == chip.Blackhole {

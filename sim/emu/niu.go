@@ -11,13 +11,11 @@ type niu struct {
 	open [16]int16 // unanswered requests, by transaction id
 	// Ids with requests started since a CMD_CTRL was last loaded, or a count of sent writes.
 	unread, unsent uint32
-	// Requests of each id, and writes, that no load of a counter has shown to be over.
-	since      [32]uint16
-	linked     link // of the newest request of a transaction with several
-	unfinished bool // the transaction goes on
-	config0    uint32
-	router     [5]uint32
-	recipients *recipients // of the last multicast, nil once the router is reconfigured
+	linked         link // of the newest request of a transaction with several
+	unfinished     bool // the transaction goes on
+	config0        uint32
+	router         [5]uint32
+	recipients     *recipients // of the last multicast, nil once the router is reconfigured
 }
 
 type link struct {
@@ -88,10 +86,7 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 	}
 	u := &t.niu[noc]
 	v := u.count[i]
-	switch {
-	case i < cntOutstanding:
-		clear(u.since[:])
-	case t.chip.cfg.RefuseCounters && o.mine() != nil && i < cntOutgoing+16 && !t.checkID(o, noc, i):
+	if t.chip.cfg.RefuseCounters && o.mine() != nil && i >= cntOutstanding && i < cntOutgoing+16 && !t.checkID(o, noc, i) {
 		return 0, slowHalt
 	}
 	if i == cntWriteSent || i == cntWriteSent+1 {
@@ -107,17 +102,13 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 // checkID refuses a load of an id's counter that can't become zero, or need not count yet what was
 // started before (tt-isa-documentation BlackholeA0/NoC/Counters.md).
 func (t *tile) checkID(o origin, noc int, i uint32) bool {
-	u, id, since := &t.niu[noc], (i-cntOutstanding)&15, &t.niu[noc].since[i-cntOutstanding]
+	u, id := &t.niu[noc], (i-cntOutstanding)&15
 	bad := func(format string, args ...any) bool {
 		return t.chip.flag(o, "counters", undefined, "niu", uint64(niuAddress(noc, 0x200+4*i)), format, args...)
 	}
 	if i < cntOutgoing && u.count[i] != 0 && u.open[id] == 0 {
 		return bad("the counter of transaction id %d is %d, and nothing is unanswered: "+
 			"a multicast took it beyond zero until it is cleared", id, u.count[i])
-	}
-	n := *since
-	if *since = uint16(u.count[i]); n > 255 {
-		return bad("a counter of transaction id %d may have wrapped: it has 8 bits, and %d requests were not known to be over", id, n)
 	}
 	started := u.unread
 	if i >= cntOutgoing {

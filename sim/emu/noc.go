@@ -200,11 +200,9 @@ func (q *request) count() bool {
 				"more than 255 requests with transaction id %d are unanswered: its counter has 8 bits", q.id)
 		}
 		u.open[q.id]++
-		u.since[q.id]++
 		u.bump8(cntOutstanding+q.id, 1)
 	}
 	if q.kind == reqWrite {
-		u.since[16+q.id]++
 		u.bump8(cntOutgoing+q.id, 1)
 	}
 	return true
