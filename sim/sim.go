@@ -225,7 +225,11 @@ func (c *Card) Tools() *Card {
 	tools := &Card{chip: chip}
 	tools.drv, tools.err = driver.New(driver.Config{Name: "tools of " + c.String() + " ", Arch: chip.Topology().Arch(),
 		Functions: []driver.Function{chip.Observe()}})
-	tools.node = tools.drv.Node(0)
+	if tools.err == nil {
+		tools.node = tools.drv.Node(0)
+	} else {
+		tools.node = impossible{name: c.String(), err: tools.err}
+	}
 	return tools
 }
 

@@ -119,14 +119,14 @@ func TestSaveToPipe(t *testing.T) {
 	}
 }
 
-func TestSaveToPipeOfNobody(t *testing.T) {
+func TestSaveToPipeWithoutReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	must(t, unix.Mkfifo(path, 0o666))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- text(ctx, path) }()
 	cancel()
-	expect.Fails(t, <-ended, context.Canceled, "nobody opens it")
+	expect.Fails(t, <-ended, context.Canceled, "saving to a pipe without a reader")
 
 	r, err := os.OpenFile(path, os.O_RDWR, 0) // opens pipes that are still waited for
 	must(t, err)
@@ -143,7 +143,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 	}()
 	<-begun
 	cancel()
-	expect.Fails(t, <-ended, os.ErrClosed, "nobody reads it")
+	expect.Fails(t, <-ended, os.ErrClosed, "saving to a full pipe")
 }
 
 // Run by root, --timeline /dev/null would otherwise replace the machine's /dev/null.

@@ -581,7 +581,8 @@ func unchanged(t *testing.T, name, got string) {
 		must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want := value(os.ReadFile(file))(t)
-	expect.NoDiff(t, strings.Split(got, "\n"), strings.Split(string(want), "\n"), "%s; if it is meant to be so: go test ./bench -run %s -update-counts", file, t.Name())
+	expect.NoDiff(t, strings.Split(got, "\n"), strings.Split(string(want), "\n"),
+		"%s; if it is meant to be so: go test ./bench -run %s -update-counts", file, t.Name())
 }
 
 var timed = []shape{

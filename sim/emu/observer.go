@@ -41,7 +41,9 @@ func (o *Observer) access(perform func(c *Chip)) bool {
 
 // ConfigRead implements driver.Function.
 func (o *Observer) ConfigRead(off uint32) (v uint32) {
-	o.access(func(c *Chip) { v = c.configRead(off) })
+	if !o.access(func(c *Chip) { v = c.configRead(off) }) {
+		return uint32(allOnes(4))
+	}
 	return v
 }
 

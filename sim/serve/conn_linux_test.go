@@ -40,7 +40,7 @@ func TestGreeting(t *testing.T) {
 	shm := os.NewFile(uintptr(fd), "shm")
 	defer shm.Close()
 	theirs := expect.Value(MapMemory(shm))(t)
-	expect.Equal(t, *theirs.Progress, 42, "it is other memory")
+	expect.Equal(t, *theirs.Progress, 42, "progress in the server's mapping")
 	if err := errors.Join(m.Unmap(), theirs.Unmap()); err != nil {
 		t.Error(err)
 	}

@@ -224,10 +224,13 @@ func TestModel(t *testing.T) {
 		}
 		return out
 	}
-	expect.NoDiff(t, described(nil), []string{"w0 at 0x40000: before 128 B of 1, after none", "in0 at 0x50000: before 128 B of 2, after none",
+	expect.NoDiff(t, described(nil), []string{
+		"w0 at 0x40000: before 128 B of 1, after none", "in0 at 0x50000: before 128 B of 2, after none",
 		"out0 at 0x60000: before none, after 128 B of 12"}, "without tensors")
-	expect.NoDiff(t, described(strings.NewReader(tensors)), []string{"model.w at 0x40000: before 128 B of 1, after none, [2 16] FLOAT32 false false",
-		"in0 at 0x50000: before 128 B of 2, after none", "y at 0x60000: before none, after 100 B of 12, [2 25] BFLOAT16 false false"}, "with tensors")
+	expect.NoDiff(t, described(strings.NewReader(tensors)), []string{
+		"model.w at 0x40000: before 128 B of 1, after none, [2 16] FLOAT32 false false",
+		"in0 at 0x50000: before 128 B of 2, after none", "y at 0x60000: before none, after 100 B of 12, [2 25] BFLOAT16 false false",
+	}, "with tensors")
 	for at, want := range map[uint64]error{weight: recording.ErrIncomplete, input: nil, output: nil, 0x70000: nil,
 		weight + 64*12: nil} {
 		if _, err := recording.Read(bytes.NewReader(model(t, at)), nil); !errors.Is(err, want) {

@@ -153,7 +153,8 @@ func reprise_init() {
 			scheduled.MayHold = ttnn.IsUserKernel(s.KernelCache)
 			if s.Stop {
 				scheduled.Stop = func(h schedules.Hold) {
-					fmt.Fprintf(os.Stderr, "reprise: the chip stands still until a debugger has come to socket:%s:\n  %s\n", s.Serve, h.Text)
+					fmt.Fprintf(os.Stderr, "reprise: the chip stands still until a debugger has come to socket:%s:\n  %s\n",
+						s.Serve, h.Text)
 				}
 			}
 		}

@@ -71,8 +71,8 @@ func decodeRequest(b []byte) (request, error) {
 	return request{command(f[0].value), uint32(f[1].value), uint32(f[2].value), f[3].value, uint32(f[4].value), f[5].data}, nil
 }
 
-// field is a number of a width in bytes, or a vector of bytes. A string is a vector with a zero
-// behind it, which isn't counted.
+// field is a number of a width in bytes, or a vector of bytes. A string is a vector of
+// its bytes without the final zero, which follows.
 type field struct {
 	width int
 	value uint64

@@ -50,6 +50,9 @@ func (c *simServeCmd) Validate() error {
 			return cli.Wrong("--device", *c.Device, "it is for processes of this machine",
 				"use it with --socket; --machine and --ttsim are for --vfio-user")
 		}
+		if c.Tools != "" {
+			return cli.Wrong("--tools", c.Tools, "it is for processes of this machine", "use it with --socket")
+		}
 		_, err := c.virtual()
 		return err
 	}

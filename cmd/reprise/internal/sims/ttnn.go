@@ -115,16 +115,24 @@ func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 	return s, err
 }
 
-func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
+// find returns a run with the flags' settings.
+func (c *ttnnRunCmd) find(ctx context.Context, s cli.Streams) (*ttnn.Run, error) {
 	settings, err := c.settings()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r, err := c.Find(ctx, s)
+	if err == nil {
+		r.Settings = settings
+	}
+	return r, err
+}
+
+func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
+	r, err := c.find(ctx, s)
 	if err != nil {
 		return err
 	}
-	r.Settings = settings
 	if c.record != "" {
 		r.Tensors = c.record + recording.TensorsSuffix
 	}
@@ -215,15 +223,10 @@ type ttnnEnvCmd struct {
 }
 
 func (c *ttnnEnvCmd) Run(ctx context.Context, s cli.Streams) error {
-	settings, err := (&ttnnRunCmd{Machine: c.Machine, Check: c.Check}).settings()
+	r, err := (&ttnnRunCmd{TtnnTools: c.TtnnTools, Machine: c.Machine, Check: c.Check}).find(ctx, s)
 	if err != nil {
 		return err
 	}
-	r, err := c.Find(ctx, s)
-	if err != nil {
-		return err
-	}
-	r.Settings = settings
 	r.Settings.Findings, r.Settings.Report = c.Findings, c.Cores
 	env, err := r.Prepare(os.Environ())
 	if err != nil {

@@ -29,7 +29,8 @@ type ttnnSchedules struct {
 func (c *ttnnRunCmd) repeat(ctx context.Context, s cli.Streams, r *ttnn.Run) error {
 	f, err := schedules.ReadFile(c.Schedule)
 	if err == nil && c.Stop && (c.Serve == "" || len(f.Pending) == 0 || len(f.Pending[0]) == 0) {
-		err = cli.Wrong("--stop", c.Schedule, "no access is held back, or no debugger can come", "use a schedule with preemptions, and --serve")
+		err = cli.Wrong("--stop", c.Schedule, "no access is held back, or no debugger can come",
+			"use a schedule with preemptions, and --serve")
 	}
 	if err != nil {
 		return err

@@ -81,8 +81,8 @@ const maxArriving = 512
 func NewTile(m Memory, xy chip.XY, size uint32) *Tile {
 	lines := size >> lineShift
 	all := make([]uint16, 4*lines)
-	return &Tile{Memory: m, XY: xy, size: size, shadow: newShadow(size), dst: newShadow(1024 * 4), sources: all[:lines:lines], landings: all[lines : 2*lines : 2*lines],
-		incoming: all[2*lines : 3*lines : 3*lines], pulses: all[3*lines:], signals: map[uint32][]*signal{}}
+	return &Tile{Memory: m, XY: xy, size: size, shadow: newShadow(size), dst: newShadow(1024 * 4),
+		sources: all[:lines:lines], landings: all[lines : 2*lines : 2*lines], incoming: all[2*lines : 3*lines : 3*lines], pulses: all[3*lines:], signals: map[uint32][]*signal{}}
 }
 
 func hold(lines []uint16, addr uint64, n int, by int) {
