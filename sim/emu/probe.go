@@ -26,7 +26,6 @@ func (c *core) probe() (waiting bool, st stop) {
 		cache = *c.cache
 	}
 	s := &c.tile.chip.sched
-	single := c.checked || len(s.events) > 0 // events are between instructions
 	used, visits, base, named := 0, 0, c.base, uint64(0)
 	defer func() { c.used, c.base = used, base }()
 	for used < probeMax {
@@ -44,7 +43,10 @@ func (c *core) probe() (waiting bool, st stop) {
 		}
 		n := 1
 		pure := c.pure(ops[0])
-		if pure && !single {
+		if !pure && len(s.events) > 0 && s.events[0].at <= s.clock+uint64(base+used) {
+			return false, stopSlice // a request takes its next step before
+		}
+		if pure && !c.checked {
 			n = straight(ops, int(start-c.pc)>>2)
 		}
 		c.wait.at(c.pc, n)
@@ -56,9 +58,6 @@ func (c *core) probe() (waiting bool, st stop) {
 		}
 		for _, o := range ops[:c.used] {
 			named |= names(o)
-		}
-		if single && len(s.events) > 0 && s.events[0].at <= s.clock+uint64(base+used) {
-			return false, stopSlice // a request takes its next step now
 		}
 		if c.pc != start {
 			continue

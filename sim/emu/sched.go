@@ -294,6 +294,12 @@ func (s *sched) step() int {
 	s.inbox.drain(s.chip)
 	if s.pos >= len(s.queue) { // the round is over
 		s.pos = 0
+		if len(s.events) > 0 {
+			s.idle.lively = true
+			if s.longest == 0 { // none ran, or quiet ones had no turn
+				s.clock = max(s.clock, s.events[0].at)
+			}
+		}
 		s.clock += uint64(s.longest)
 		s.longest = 0
 		s.idle.endRound()
@@ -303,9 +309,6 @@ func (s *sched) step() int {
 		s.runEngines()
 	}
 	if len(s.events) > 0 {
-		if len(s.queue) == 0 {
-			s.clock = max(s.clock, s.events[0].at)
-		}
 		s.runEvents()
 	}
 	if len(s.queue) == 0 || s.chip.fault != nil {

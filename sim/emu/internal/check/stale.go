@@ -41,7 +41,7 @@ type Writers struct {
 	last    []*writerPage // of those that were changed
 }
 
-const writerLines = 256
+const writerLines = 256 // of a page, as of a page of cached lines
 
 type writerPage [writerLines]Writer
 
@@ -72,8 +72,8 @@ func (w *Writers) lastOf(line uint32) Writer {
 // holds, by the prefetcher (tt-isa-documentation */TensixTile/BabyRISCV/InstructionCache.md, which
 // names no bound). It never forgets a line for lack of room, on which no program may rely.
 type InstructionCache struct {
-	lines    map[uint32]cachedLine
-	prefetch uint32 // lines
+	pages    []*cachedPage // of lines that it holds
+	prefetch uint32        // lines
 
 	recent [256]fetched // of the last instructions, by line
 }
@@ -83,9 +83,11 @@ type fetched struct {
 	valid         bool
 }
 
+type cachedPage [writerLines]cachedLine
+
 type cachedLine struct {
-	version  uint32
-	executed bool
+	version        uint32
+	held, executed bool
 }
 
 // NewInstructionCache returns the cache of a processor, with Wormhole's sizes (tt-isa-documentation
@@ -95,12 +97,16 @@ func NewInstructionCache(p chip.Processor) *InstructionCache {
 	if p == chip.TRISC1 || p == chip.NCRISC {
 		size = 512
 	}
-	return &InstructionCache{lines: map[uint32]cachedLine{}, prefetch: uint32(size >> codeShift)}
+	return &InstructionCache{prefetch: uint32(size >> codeShift)}
 }
 
 // Invalidate empties the cache.
 func (i *InstructionCache) Invalidate() {
-	clear(i.lines)
+	for _, p := range i.pages {
+		if p != nil {
+			clear(p[:])
+		}
+	}
 	clear(i.recent[:])
 }
 
@@ -113,8 +119,8 @@ func (i *InstructionCache) Fetch(w *Writers, pc uint32) (stale string) {
 	if *last == (fetched{line, v, true}) {
 		return ""
 	}
-	have, ok := i.lines[line]
-	if ok && have.version != v {
+	have := i.at(w, line)
+	if have.held && have.version != v {
 		how := "has executed this line"
 		if !have.executed {
 			how = "may have prefetched this line"
@@ -126,12 +132,12 @@ func (i *InstructionCache) Fetch(w *Writers, pc uint32) (stale string) {
 	if have.executed {
 		return ""
 	}
-	i.lines[line] = cachedLine{v, true}
+	*have = cachedLine{v, true, true}
 	for l := line &^ (groupFetches - 1); l < line; l++ {
 		i.take(w, l)
 	}
 	first, end := line+1, min(line+i.prefetch, uint32(len(w.version))-1)
-	if i.lines[line-1].executed {
+	if line > 0 && i.at(w, line-1).executed {
 		first = end // the lines between came along with that one
 	}
 	for l := first; l <= end; l++ {
@@ -141,7 +147,18 @@ func (i *InstructionCache) Fetch(w *Writers, pc uint32) (stale string) {
 }
 
 func (i *InstructionCache) take(w *Writers, line uint32) {
-	if _, ok := i.lines[line]; !ok {
-		i.lines[line] = cachedLine{version: w.version[line]}
+	if l := i.at(w, line); !l.held {
+		*l = cachedLine{version: w.version[line], held: true}
 	}
+}
+
+func (i *InstructionCache) at(w *Writers, line uint32) *cachedLine {
+	if i.pages == nil {
+		i.pages = make([]*cachedPage, len(w.last))
+	}
+	p := &i.pages[line/writerLines]
+	if *p == nil {
+		*p = new(cachedPage)
+	}
+	return &(*p)[line%writerLines]
 }
