@@ -360,12 +360,15 @@ func TestTTNNHang(t *testing.T) {
 		must(t, c.Process.Signal(syscall.SIGINT))
 		c.err.wait(t, "the program goes on after SIGINT")
 		quit(c, b)
-	}, chip, "NCRISC parked on L1 at", "(semaphore 0, which is 0)", " in Kernel_Source_Code\n", "ttnn_hang.py\", line 35")
-	hang("circle", "circle", func(c *started, b *said) {
+	}, chip, "NCRISC parked on L1 at", "(semaphore 0, which is 0)", " in Kernel_Source_Code\n", "ttnn_hang.py\", line 42")
+	whenWaiting := func(c *started, b *said) {
 		b.wait(t, "waits")
 		time.Sleep(2 * time.Second) // until the kernels wait; without the circle the test fails
 		quit(c, b)
-	}, []string{"--chip", "blackhole"}, "core (0,0): waits in a circle, BRISC for NCRISC, NCRISC for BRISC\n",
+	}
+	hang("cores", "cores", whenWaiting, chip, "core (0,0): waits in a circle, NCRISC for BRISC of core (1,0), BRISC of core (1,0) for NCRISC\n",
+		"    BRISC of core (1,0) last changed semaphore 0\n")
+	hang("circle", "circle", whenWaiting, []string{"--chip", "blackhole"}, "core (0,0): waits in a circle, BRISC for NCRISC, NCRISC for BRISC\n",
 		"waits for pages in circular buffer 1: of its 2 pages 0 are full; NCRISC last put some\n",
 		"waits for room in circular buffer 0: of its 2 pages 2 are full; BRISC last took pages\n")
 }

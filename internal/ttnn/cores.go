@@ -42,26 +42,25 @@ func (v *View) PrintCores(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "all processors are in reset")
 		return err
 	}
-	var all, circles groups
+	var all, closed groups
 	for i := range states {
-		s := &states[i]
-		all.add(v.describe(s), tileName(v.Chip, s.Tile))
-		if i > 0 && states[i-1].Tile == s.Tile {
-			continue
-		}
-		end := i
-		for end < len(states) && states[end].Tile == s.Tile {
-			end++
+		all.add(v.describe(&states[i]), tileName(v.Chip, states[i].Tile))
+	}
+	for _, path := range circles(states) {
+		first := path[0].Tile
+		name := func(tile chip.XY, p chip.Processor) string {
+			if tile == first {
+				return p.String()
+			}
+			return fmt.Sprintf("%v of %s", p, tileName(v.Chip, tile))
 		}
 		var parts []string
-		for _, s := range circle(states[i:end]) {
-			parts = append(parts, fmt.Sprintf("%v for %v", s.Core, s.Pages[0].By))
+		for _, s := range path {
+			parts = append(parts, name(s.Tile, s.Core)+" for "+name(waitsFor(s)))
 		}
-		if len(parts) > 0 {
-			circles.add("waits in a circle, "+strings.Join(parts, ", ")+"\n", tileName(v.Chip, s.Tile))
-		}
+		closed.add("waits in a circle, "+strings.Join(parts, ", ")+"\n", tileName(v.Chip, first))
 	}
-	return errors.Join(all.print(w), circles.print(w))
+	return errors.Join(all.print(w), closed.print(w))
 }
 
 // groups are cores by what is said of them.
@@ -125,6 +124,10 @@ func (v *View) describe(s *emu.CoreState) string {
 		}
 	}
 	b.WriteByte('\n')
+	for _, c := range s.Changers {
+		what, _, _ := strings.Cut(cmp.Or(of.word(c.Addr, read), fmt.Sprintf("%#x", c.Addr)), ",")
+		fmt.Fprintf(&b, "    %v of %s last changed %s\n", c.Core, tileName(v.Chip, c.Tile), what)
+	}
 	for i := range s.Pages {
 		if known {
 			fmt.Fprintf(&b, "    waits %s\n", of.pages(&s.Pages[i], read))

@@ -3,6 +3,7 @@ package ttnn
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,36 +76,48 @@ func (l *launch) pages(w *emu.PageWait, read stack.Memory) string {
 	return fmt.Sprintf("for %s in circular buffer %d:%s %d are full; %s", what, w.Stream, of, w.Put-w.Taken, by)
 }
 
-// circle returns the processors of a tile that wait for each other in circular buffers, in order,
-// each for the next one; none if there is no such circle. Compute processors count as one: those
-// that poll no buffer wait for the others' engines.
-func circle(states []emu.CoreState) []*emu.CoreState {
-	waiting := func(p chip.Processor) *emu.CoreState {
-		var compute *emu.CoreState
+// circles returns processors that wait for each other, in order, each for the next one: in circular
+// buffers for who last put pages or took some, on words of L1 for who last changed them. Compute
+// processors of a tile count as one: those that poll no buffer wait for the others' engines.
+func circles(states []emu.CoreState) (all [][]*emu.CoreState) {
+	waiting := func(tile chip.XY, p chip.Processor) (at *emu.CoreState) {
 		for i := range states {
-			s := &states[i]
-			if len(s.Pages) == 0 || !s.Pages[0].Known {
-				continue
-			}
-			if s.Core == p {
+			switch s := &states[i]; {
+			case s.Tile != tile || !isWaiting(s):
+			case s.Core == p:
 				return s
-			}
-			if isCompute(p) && isCompute(s.Core) {
-				compute = s
+			case isCompute(p) && isCompute(s.Core):
+				at = s
 			}
 		}
-		return compute
+		return at
 	}
+	in := map[*emu.CoreState]bool{}
 	for i := range states {
 		var path []*emu.CoreState
-		for s := waiting(states[i].Core); s != nil && len(path) <= len(states); s = waiting(s.Pages[0].By) {
-			if len(path) > 0 && s == path[0] {
-				return path
+		for s := &states[i]; s != nil && isWaiting(s) && !in[s]; s = waiting(waitsFor(s)) {
+			if at := slices.Index(path, s); at >= 0 {
+				all = append(all, path[at:])
+				break
 			}
 			path = append(path, s)
 		}
+		for _, s := range path {
+			in[s] = true
+		}
 	}
-	return nil
+	return all
+}
+
+func isWaiting(s *emu.CoreState) bool {
+	return len(s.Pages) > 0 && s.Pages[0].Known || len(s.Changers) > 0
+}
+
+func waitsFor(s *emu.CoreState) (chip.XY, chip.Processor) {
+	if len(s.Pages) > 0 && s.Pages[0].Known {
+		return s.Tile, s.Pages[0].By
+	}
+	return s.Changers[0].Tile, s.Changers[0].Core
 }
 
 func isCompute(p chip.Processor) bool { return p >= chip.TRISC0 && p <= chip.TRISC2 }

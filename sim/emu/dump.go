@@ -27,6 +27,9 @@ type CoreState struct {
 	Waits     []uint32
 	Registers []string
 	Pages     []PageWait
+	// Changers are who last changed words of Waits through a NoC, one each, if among the tile's
+	// latest 32 changes of single words.
+	Changers []Changer
 	// Idle are NIUs that a parked processor polls although no answer is due. With acknowledgements,
 	// software has counted a multicast's destinations wrong.
 	Idle []IdleNIU
@@ -48,6 +51,13 @@ type PageWait struct {
 	// if none did since the counter was reset.
 	By    chip.Processor
 	Known bool
+}
+
+// Changer is who changed a word of L1.
+type Changer struct {
+	Addr uint32
+	Tile chip.XY // raw NoC 0 coordinate
+	Core chip.Processor
 }
 
 // IdleNIU is the counts of an NIU that expects no answer.
@@ -79,6 +89,9 @@ func (c *Chip) Cores() []CoreState {
 				if k.state == parked {
 					for _, r := range k.wait.reads[:k.wait.n] {
 						s.Waits = append(s.Waits, r.word<<2)
+						if by := t.changer(r.word); by != nil {
+							s.Changers = append(s.Changers, Changer{r.word << 2, by.tile.xy, by.proc})
+						}
 					}
 				}
 				for n := range t.niu {

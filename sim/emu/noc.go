@@ -351,6 +351,7 @@ func (q *request) put(where string, ep *endpoint) bool {
 	c.moved += uint64(q.n)
 	if t := ep.tile; t != nil {
 		t.countWrite(q.noc, q.flits, q.posted())
+		t.changedBy(q.o, q.toAddr, uint64(q.n))
 	}
 	return true
 }
@@ -409,6 +410,7 @@ func (q *request) atomic() bool {
 		t.use(addr&^15, 16, true)
 	}
 	t.stored(addr, 4)
+	t.changedBy(q.o, q.toAddr, 4)
 	t.use(addr, 4, true)
 	s := &t.niu[q.noc]
 	s.count[cntSlaveAccepted]++

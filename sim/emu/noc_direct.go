@@ -34,6 +34,7 @@ func (t *tile) direct(o origin, noc int, b *cmdBuf) (st slowResult, ok bool) {
 		if far := to.tile; far != nil {
 			mergeTime(&far.newest, &t.newest)
 			far.take(uint32(ret), int(n), data)
+			far.changedBy(o, ret, n)
 			far.countWrite(noc, flits, posted)
 		} else {
 			d := c.drams[to.bank]
@@ -53,6 +54,7 @@ func (t *tile) direct(o origin, noc int, b *cmdBuf) (st slowResult, ok bool) {
 			far := ep.tile
 			mergeTime(&far.newest, &t.newest)
 			far.take(uint32(ret), int(n), data)
+			far.changedBy(o, ret, n)
 			far.countWrite(noc, flits, posted)
 		}
 		u.wrote(id, posted, flits, uint32(len(to.tiles)))

@@ -28,6 +28,8 @@ func (c *core) probe() (waiting bool, st stop) {
 	s := &c.tile.chip.sched
 	used, visits, base, named := 0, 0, c.base, uint64(0)
 	defer func() { c.used, c.base = used, base }()
+	// due reports whether a request takes its next step before what the core does now.
+	due := func() bool { return len(s.events) > 0 && s.events[0].at <= s.clock+uint64(base+used) }
 	for used < probeMax {
 		pg := c.codePage(c.pc)
 		if pg == nil {
@@ -43,8 +45,8 @@ func (c *core) probe() (waiting bool, st stop) {
 		}
 		n := 1
 		pure := c.pure(ops[0])
-		if !pure && len(s.events) > 0 && s.events[0].at <= s.clock+uint64(base+used) {
-			return false, stopSlice // a request takes its next step before
+		if !pure && due() {
+			return false, stopSlice
 		}
 		if pure && !c.checked {
 			n = straight(ops, int(start-c.pc)>>2)
@@ -58,6 +60,9 @@ func (c *core) probe() (waiting bool, st stop) {
 		}
 		for _, o := range ops[:c.used] {
 			named |= names(o)
+		}
+		if s.chip.cfg.Schedule != nil && due() {
+			return false, stopSlice // a Schedule would try the poll before and after the step
 		}
 		if c.pc != start {
 			continue

@@ -41,6 +41,8 @@ type tile struct {
 	niu     [2]niu
 	streams []stream
 	pagers  [maxStreams]pagers
+	changes [32]change // of words through a NoC, the latest
+	next    uint8      // of them
 	slots   *translate.Registers
 	data    []uint32 // for a request under way
 	debug   debugRegs
@@ -50,6 +52,28 @@ type tile struct {
 
 // pagers are the cores that last put pages into a stream's circular buffer, and took some.
 type pagers struct{ put, took *core }
+
+// change is a request of a processor that changed one word of L1.
+type change struct {
+	word uint32
+	by   *core
+}
+
+func (t *tile) changedBy(o origin, addr, n uint64) {
+	if n == 4 && o.core != nil {
+		t.changes[int(t.next)%len(t.changes)] = change{uint32(addr >> 2), o.core}
+		t.next++
+	}
+}
+
+func (t *tile) changer(word uint32) *core {
+	for i := range t.changes {
+		if c := t.changes[(int(t.next)-1-i)&(len(t.changes)-1)]; c.by != nil && c.word == word {
+			return c.by
+		}
+	}
+	return nil
+}
 
 // hwOrder is the hardware's order of processors (ttsim src/config.h).
 var hwOrder = [chip.NumProcessors]chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2, chip.NCRISC}
