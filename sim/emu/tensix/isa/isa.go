@@ -46,7 +46,7 @@ var instructions = sync.OnceValue(func() map[string]tables.Instruction {
 	return m
 })
 
-// Encode returns the word of the instruction that is named after an opcode, without underscores, for
+// Encode returns the word of an instruction, by the name of its opcode without underscores, with
 // values by the names of its fields. Fields without a value are 0. It fails if a value doesn't fit
 // its field, or if the architecture lacks the instruction or a field that isn't 0.
 func Encode(a chip.Arch, name string, values map[string]uint32) (uint32, error) {
