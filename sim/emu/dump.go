@@ -1,9 +1,7 @@
 package emu
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -27,9 +25,6 @@ type CoreState struct {
 	Waits     []uint32
 	Registers []string
 	Pages     []PageWait
-	// Idle are NIUs that a parked processor polls although no answer is due. With acknowledgements,
-	// software has counted a multicast's destinations wrong.
-	Idle []IdleNIU
 	// Engine says what a T core's first unexecuted Tensix instruction waits for.
 	Engine string
 	// X are the general registers.
@@ -48,12 +43,6 @@ type PageWait struct {
 	// if none did since the counter was reset.
 	By    chip.Processor
 	Known bool
-}
-
-// IdleNIU is the counts of an NIU that expects no answer.
-type IdleNIU struct {
-	NIU                  int
-	Acks, Reads, Atomics uint32
 }
 
 var classNames = map[class]string{
@@ -79,11 +68,6 @@ func (c *Chip) Cores() []CoreState {
 				if k.state == parked {
 					for _, r := range k.wait.reads[:k.wait.n] {
 						s.Waits = append(s.Waits, r.word<<2)
-					}
-				}
-				for n := range t.niu {
-					if u := &t.niu[n]; k.classes&(classNIU0<<n) != 0 && u.open == [16]int16{} {
-						s.Idle = append(s.Idle, IdleNIU{n, u.count[cntWriteAck], u.count[cntReadResp], u.count[cntAtomicResp]})
 					}
 				}
 				s.Registers, s.Pages = k.registers()
@@ -236,47 +220,6 @@ func (t *tile) engineWait(thread int) string {
 		s += fmt.Sprintf(", and %d that have no room in the queue", len(w.ops)-w.first)
 	}
 	return s
-}
-
-// Dump writes as text why the chip stopped, requests in flight, and a line per processor out of
-// reset.
-func (c *Chip) Dump(w io.Writer) error {
-	var b bytes.Buffer
-	c.acquire()
-	fmt.Fprintf(&b, "%v at clock %d, %d steps of NoC requests in flight\n", c.arch, c.clock, len(c.events))
-	if c.fault != nil {
-		fmt.Fprintf(&b, "stopped: %v\n", c.fault)
-	}
-	for _, t := range c.tiles {
-		for n := range t.niu {
-			if t.niu[n].unfinished { // it holds up silicon's NoC
-				fmt.Fprintf(&b, "tile %v NIU %d: a transaction begun with VC_LINKED was not ended\n", t.xy, n)
-			}
-		}
-	}
-	c.release()
-	for _, s := range c.Cores() {
-		fmt.Fprintf(&b, "tile %v (virtual %v) %-6v pc=%#08x %s, %d instructions", s.Tile, s.Virtual, s.Core, s.PC, s.State, s.Retired)
-		if len(s.Waits) > 0 {
-			fmt.Fprintf(&b, ", waits on L1 %#x", s.Waits)
-		}
-		if s.Executed > 0 {
-			fmt.Fprintf(&b, ", engines executed %d", s.Executed)
-		}
-		if s.Engine != "" {
-			fmt.Fprintf(&b, ", engines: %s", s.Engine)
-		}
-		if len(s.Registers) > 0 {
-			fmt.Fprintf(&b, ", waits on %q", s.Registers)
-		}
-		for _, idle := range s.Idle {
-			fmt.Fprintf(&b, "; NIU %d has nothing under way and counts %d acknowledgements, %d read and %d atomic responses", idle.NIU,
-				idle.Acks, idle.Reads, idle.Atomics)
-		}
-		b.WriteByte('\n')
-	}
-	_, err := w.Write(b.Bytes())
-	return err
 }
 
 // Retired returns how many instructions processor p of the tile at raw NoC 0 coordinate xy has
