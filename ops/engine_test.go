@@ -154,9 +154,7 @@ func (e engines) add(a, b *plain) *plain {
 }
 
 func (e engines) subtract(a, b *plain) *plain {
-	return e.pairwise(a, b, func(m arith.Math, dst *arith.DstTile, a, b *arith.SrcTile) {
-		m.ElwSubRows(dst.Hi[:], dst.Lo[:], a[:], b[:], false)
-	},
+	return e.pairwise(a, b, func(m arith.Math, dst *arith.DstTile, a, b *arith.SrcTile) { m.SubTile(dst, a, b, false) },
 		func(x, y uint32) uint32 { return e.arch.FMA(x, fp32One, y^fp32Sign) })
 }
 

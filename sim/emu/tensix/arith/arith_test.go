@@ -305,6 +305,22 @@ func TestTilesHaveFourFaces(t *testing.T) {
 	}
 }
 
+func TestUntilizeUndoesTilize(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		columns := 32 * rapid.IntRange(1, 4).Draw(t, "tiles across")
+		matrix := make([]int, columns*32*rapid.IntRange(1, 3).Draw(t, "tiles down"))
+		for i := range matrix {
+			matrix[i] = i
+		}
+		tiled, back := make([]int, len(matrix)), make([]int, len(matrix))
+		arith.Tilize(tiled, matrix, columns)
+		arith.Untilize(back, tiled, columns)
+		if diff := cmp.Diff(matrix, back); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
 func TestABlockTileHasItsExponentsFirst(t *testing.T) {
 	l1 := make([]byte, bfp8.TileBytes())
 	for i := range 64 {

@@ -36,9 +36,7 @@ func ExampleMath_MatmulTile() {
 
 func bf16Tile(matrix []float32) (l1 []byte) {
 	tile := make([]float32, len(matrix))
-	for i, v := range matrix {
-		tile[arith.FaceOrder(i/arith.TileSide, i%arith.TileSide)] = v
-	}
+	arith.Tilize(tile, matrix, arith.TileSide)
 	for _, v := range tile {
 		l1 = binary.LittleEndian.AppendUint16(l1, uint16(math.Float32bits(v)>>16))
 	}

@@ -95,8 +95,32 @@ func (m Math) AddTile(dst *DstTile, a, b *SrcTile, accumulate bool) {
 	m.ElwAddRows(dst.Hi[:], dst.Lo[:], a[:], b[:], accumulate)
 }
 
+// SubTile is [Math.AddTile] for differences.
+func (m Math) SubTile(dst *DstTile, a, b *SrcTile, accumulate bool) {
+	m.ElwSubRows(dst.Hi[:], dst.Lo[:], a[:], b[:], accumulate)
+}
+
 // FaceOrder returns the index, in face order, of a tile's datum.
 func FaceOrder(row, column int) int {
 	face := row/faceSide*2 + column/faceSide
 	return face*faceSide*faceSide + row%faceSide*faceSide + column%faceSide
+}
+
+// Tilize reorders a row-major matrix, whose dimensions are multiples of 32, into row-major tiles of
+// faces.
+func Tilize[T any](dst, src []T, columns int) {
+	forTiled(len(src), columns, func(tiled, plain int) { dst[tiled] = src[plain] })
+}
+
+// Untilize is the inverse of [Tilize].
+func Untilize[T any](dst, src []T, columns int) {
+	forTiled(len(src), columns, func(tiled, plain int) { dst[plain] = src[tiled] })
+}
+
+func forTiled(n, columns int, f func(tiled, plain int)) {
+	for plain := range n {
+		row, column := plain/columns, plain%columns
+		tile := row/TileSide*(columns/TileSide) + column/TileSide
+		f(tile*TileData+FaceOrder(row%TileSide, column%TileSide), plain)
+	}
 }
