@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
@@ -142,6 +143,34 @@ func Adding(a chip.Arch, name string, at chip.Core, in, out *reprise.Buffer, add
 		}
 		p.Kernels = append(p.Kernels, reprise.Kernel{Name: k.name, Image: im, Processor: k.on, Cores: cores, Args: Args(k.args...)})
 	}
+	return p, nil
+}
+
+// MoveProgram copies all pages of a buffer to another, each in DRAM or L1.
+func (t *T) MoveProgram(name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
+	p, err := Moving(t.Dev.Arch(), name, at, from, to)
+	t.OK(err)
+	return p
+}
+
+// Moving is MoveProgram for any device.
+func Moving(a chip.Arch, name string, at chip.Core, from, to *reprise.Buffer) (*reprise.Program, error) {
+	const room = 2 // the circular buffer
+	im, err := kernels.Prebuilt(a, kernels.Move)
+	if err != nil {
+		return nil, err
+	}
+	cores, inL1 := []chip.Range{at.Range()}, uint32(0)
+	for i, b := range []*reprise.Buffer{from, to} {
+		if b.Kind() == allocator.L1 {
+			inL1 |= 1 << i
+		}
+	}
+	p := Named(name, reprise.Kernel{
+		Name: "move", Image: im, Processor: chip.BRISC, Cores: cores,
+		Args: Args(from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), room, inL1),
+	}, from, to)
+	p.CircularBuffers = []reprise.CircularBuffer{{Index: room, Cores: cores, PageSize: from.PageSize(), Pages: 1}}
 	return p, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
@@ -22,7 +21,7 @@ import (
 func parsed(t *testing.T, name string) *Device {
 	t.Helper()
 	d, err := Parse(name, ttsim.Server("false"))
-	devtest.Must(t, err)
+	expect.Must(t, err)
 	return d
 }
 
@@ -82,7 +81,7 @@ func TestLinkedMachines(t *testing.T) {
 	for name, want := range map[string]string{"emu:p300": "p300", "emu:blackhole": "quietbox"} {
 		d := parsed(t, name)
 		m, err := d.Linked(chip.QuietBox())
-		devtest.Must(t, err)
+		expect.Must(t, err)
 		if got := m.Emulated.Spec().Name; got != want || (d.Machine() != nil) != (name == "emu:p300") {
 			t.Errorf("%s is machine %s, want %s", name, got, want)
 		}
@@ -96,11 +95,11 @@ func TestLinkedNodes(t *testing.T) {
 	for name, want := range map[string][]string{"/dev/a": {"/dev/a"}, "/dev/b,/dev/a": {"/dev/b", "/dev/a"}} {
 		d := parsed(t, name)
 		l, err := d.Linked(chip.QuietBox())
-		devtest.Must(t, err)
+		expect.Must(t, err)
 		m, err := ParseMachine(name, ttsim.Server("false"))
-		devtest.Must(t, err)
+		expect.Must(t, err)
 		cards, end, err := m.Open()
-		devtest.Must(t, err)
+		expect.Must(t, err)
 		for _, l := range [][]kmd.Target{l.Cards, cards} {
 			var got []string
 			for _, c := range l {
@@ -130,12 +129,12 @@ func TestShare(t *testing.T) {
 		if errors.Is(err, ErrNotShared) {
 			t.Skip(err)
 		}
-		devtest.Must(t, err)
+		expect.Must(t, err)
 		again := parsed(t, s.Given)
 		var open []*kmd.Device
 		for _, o := range []*Device{s, again, s} {
 			k, err := kmd.Open(t.Context(), o.Open())
-			devtest.Must(t, err)
+			expect.Must(t, err)
 			if k.Arch() != d.Arch {
 				t.Errorf("%s is a %v", s.Given, k.Arch())
 			}

@@ -6,37 +6,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 )
-
-func (c *Config) pack(name string) error {
-	return writeArchive(name, func(w *archive) error {
-		files := maps.Clone(c.Files)
-		if files == nil {
-			files = map[string]string{}
-		}
-		files["/init"] = c.Init
-		if c.Module != "" {
-			files["/tenstorrent.ko"] = c.Module
-		}
-		for _, to := range slices.Sorted(maps.Keys(files)) {
-			if err := w.copy(to, files[to]); err != nil {
-				return err
-			}
-		}
-		if len(c.Commands) > 0 {
-			return w.text("/commands", strings.Join(c.Commands, "\n")+"\n")
-		}
-		return nil
-	})
-}
 
 // writeArchive writes a cpio archive of the "newc" kind (Linux's buffer-format.rst).
 func writeArchive(name string, fill func(*archive) error) (err error) {

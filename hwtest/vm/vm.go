@@ -1,18 +1,13 @@
 // Package vm boots QEMU machines with Tenstorrent cards, which are sockets of vfio-user servers.
-// A Config runs hwtest/vm/guest, a Program any program with the driver loaded. QEMU has the
-// client since 10.1. Neither a kernel nor the vendor's driver comes with Reprise.
+// QEMU has the client since 10.1. Neither a kernel nor the vendor's driver comes with Reprise.
 package vm
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -36,28 +31,6 @@ type Hardware struct {
 	Accelerate bool
 }
 
-// Config describes a machine whose only program is package guest's.
-type Config struct {
-	Hardware
-	// Init is package guest's command, built without cgo.
-	Init string
-	// Module is the vendor's driver. If empty, the guest only reads the cards' configuration and
-	// BARs.
-	Module string
-	// Commands run with the driver loaded; their programs have to be in Files.
-	Commands []string
-	// Files are from paths in the machine to paths outside.
-	Files   map[string]string
-	Console io.Writer
-}
-
-// Result is what the guest reported.
-type Result struct {
-	Pass, Fail, Skip []string // the guest's lines, without the first word
-	Cards            []string // one for each card
-	Load             []string // how long a load from a card takes
-}
-
 const (
 	patience      = 2 * time.Minute
 	defaultMemory = 1024 // MiB
@@ -65,11 +38,6 @@ const (
 
 // ErrBoot is wrapped by the error of a machine that stopped before its program's end.
 var ErrBoot = errors.New("the machine did not get to its end")
-
-// Arguments are QEMU's, with the first serial port at standard input and output.
-func (h *Hardware) Arguments(initial string) []string {
-	return h.arguments(initial, "console=ttyS0 panic=-1 loglevel=6", "-serial", "stdio")
-}
 
 func (h *Hardware) arguments(initial, kernel string, serial ...string) []string {
 	memory := cmp.Or(h.Memory, defaultMemory)
@@ -110,39 +78,6 @@ func (h *Hardware) arguments(initial, kernel string, serial ...string) []string 
 	return args
 }
 
-// Run waits until the machine is off. The error wraps ErrBoot if that was before the end, or
-// ctx's.
-func (c *Config) Run(ctx context.Context) (r Result, err error) {
-	dir, err := os.MkdirTemp("", "reprise-vm")
-	if err != nil {
-		return r, fmt.Errorf("vm: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	initial := filepath.Join(dir, "initial")
-	if err := c.pack(initial); err != nil {
-		return r, fmt.Errorf("vm: initial file system: %w", err)
-	}
-	m, err := c.command(ctx, c.Arguments(initial))
-	if err != nil {
-		return r, err
-	}
-	out, err := m.cmd.StdoutPipe()
-	if err != nil {
-		return r, fmt.Errorf("vm: %w", err)
-	}
-	if err := m.start(); err != nil {
-		return r, err
-	}
-	done := r.collect(out, c.Console)
-	switch err = m.wait(); {
-	case err != nil:
-		return r, err
-	case !done:
-		return r, fmt.Errorf("vm: %w: see what it printed on its console", ErrBoot)
-	}
-	return r, nil
-}
-
 type process struct {
 	ctx  context.Context
 	cmd  *exec.Cmd
@@ -176,24 +111,4 @@ func (p *process) wait() error {
 		return fmt.Errorf("vm: %w: QEMU: %w: %s", ErrBoot, err, strings.TrimSpace(p.said.String()))
 	}
 	return nil
-}
-
-// collect reads the console, and reports whether the guest's program ended.
-func (r *Result) collect(in io.Reader, copy io.Writer) (done bool) {
-	b := bufio.NewReader(in)
-	lists := map[string]*[]string{"PASS": &r.Pass, "FAIL": &r.Fail, "SKIP": &r.Skip, "CARD": &r.Cards, "LOAD": &r.Load}
-	for {
-		line, err := b.ReadString('\n')
-		if copy != nil {
-			_, _ = io.WriteString(copy, line) // what is missing there is the writer's matter
-		}
-		kind, rest, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
-		if l := lists[kind]; l != nil {
-			*l = append(*l, rest)
-		}
-		done = done || kind == "DONE"
-		if err != nil {
-			return done
-		}
-	}
 }

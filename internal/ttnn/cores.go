@@ -133,6 +133,10 @@ func (v *View) describe(s *emu.CoreState) string {
 			fmt.Fprintf(&b, "    waits %s\n", of.pages(&s.Pages[i], read))
 		}
 	}
+	for _, idle := range s.Idle {
+		fmt.Fprintf(&b, "    NIU %d expects no answer: %d acknowledgements, %d reads and %d atomics came\n", idle.NIU, idle.Acks, idle.Reads,
+			idle.Atomics)
+	}
 	if s.Engine != "" {
 		fmt.Fprintf(&b, "    engines: %s\n", s.Engine)
 	}

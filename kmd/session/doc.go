@@ -9,9 +9,8 @@
 //
 // Every change must come again: stores and writes, requests that change something, mappings and
 // their ends, opening and closing, and the host's writes to pinned memory before each. Their order
-// must be the recorded one; goroutines that used the device at the same time
-// ([Recorder.Concurrent]) keep the order at each register. A window's configuration is part of the
-// place of an access.
+// must be the recorded one, so a host with several goroutines that use the device at the same time
+// can't be played. A window's configuration is part of the place of an access.
 //
 // Polls may come more or less often: loads, reads, requests that change nothing, and attempts to
 // take a taken lock. Their answers are those recorded between the same changes. A load of a place

@@ -15,9 +15,8 @@ var (
 	// ErrTooLong: the recording ends after 4194304 events, as many pieces of memory, or 1 GiB. It
 	// can be played.
 	ErrTooLong = errors.New("the session was too long to be recorded whole")
-	// ErrConcurrent: requests overlapped outside of Concurrent: only a host that repeats the order
-	// can play them.
-	ErrConcurrent = errors.New("goroutines used the device at the same time; call Recorder.Concurrent before they do")
+	// ErrConcurrent: requests overlapped: only a host that repeats the order can play them.
+	ErrConcurrent = errors.New("goroutines used the device at the same time")
 	// ErrRefused is wrapped by the answers of a target that has seen a difference.
 	ErrRefused = errors.New("the playback has stopped")
 )

@@ -47,11 +47,8 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // Event is one interaction of host and driver.
 type Event struct {
-	Kind Kind `json:"kind"`
-	// At is the event's end in nanoseconds since the start. Task is 0, or 1 during
-	// Recorder.Concurrent.
-	At   uint64 `json:"at_ns"`
-	Task uint64 `json:"task,omitempty"`
+	Kind Kind   `json:"kind"`
+	At   uint64 `json:"at_ns"` // the event's end in nanoseconds since the start
 	// Files and mappings are numbered from 0 in the order of opening.
 	File uint64 `json:"file"`
 	Map  uint64 `json:"map,omitempty"`
@@ -116,8 +113,6 @@ func (e *Event) isChange() bool {
 	in, out := decode[kabi.LockCtlIn](e.In), output[kabi.LockCtlIn, kabi.LockCtlOut](e.Data)
 	return in.Flags == kabi.LockRelease || in.Flags != kabi.LockTest && out.Value != 0
 }
-
-func (e *Event) task() uint64 { return min(e.Task, 1) }
 
 func (e *Event) isLoad() bool { return e.Kind == KindLoad || e.Kind == KindRead }
 

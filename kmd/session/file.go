@@ -18,7 +18,7 @@ import (
 // the number of events and the SHA-256 of everything before in the stream.
 const (
 	Magic     = "RPRSESS\x00"
-	version   = 2
+	version   = 3
 	maxBytes  = 1 << 30 // unpacked
 	maxEvents = 1 << 22 // also of pieces of memory
 )
@@ -85,7 +85,7 @@ func (o *writer) event(e *Event) {
 	}
 	o.pieces += uint64(len(e.Host) + len(e.Device))
 	in, data, text := o.blob(e.In), o.blob(e.Data), o.blob([]byte(e.Text))
-	fields := []uint64{e.At, e.Task, e.File, e.Map, e.Off, e.Size, e.Value, uint64(e.Request), in, data, text, e.Errno}
+	fields := []uint64{e.At, e.File, e.Map, e.Off, e.Size, e.Value, uint64(e.Request), in, data, text, e.Errno}
 	for _, l := range [...][]Delta{e.Host, e.Device} {
 		fields = append(fields, uint64(len(l)))
 		for _, d := range l {
@@ -261,7 +261,7 @@ func (c *counted) end(z *gzip.Reader, events int) error {
 func (e *Event) read(c *counted, blobs [][]byte) error {
 	var request uint64
 	var refs [3]uint64
-	for _, f := range []*uint64{&e.At, &e.Task, &e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &refs[0], &refs[1],
+	for _, f := range []*uint64{&e.At, &e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &refs[0], &refs[1],
 		&refs[2], &e.Errno} {
 		*f = c.varint()
 	}

@@ -22,7 +22,7 @@ func sample(tb testing.TB) ([]byte, []Event) {
 		{Kind: KindMmap, Off: 1 << 40, Size: 2 << 20, Text: "no luck"},
 		{Kind: KindStore, Map: 1, Off: 8, Size: 4, Value: 1<<64 - 1, Host: []Delta{{Pin: 0, Off: 64, Data: []byte{9}}}, Device: []Delta{{Pin: 1, Off: 1, Data: []byte{1, 2}}, {Pin: 2, Off: 2, Data: []byte{3, 4}}}},
 		{Kind: KindFault, Text: "stopped"},
-		{Kind: KindDevice, At: 77, Task: 3, Value: 2, Device: []Delta{{Pin: 1, Data: []byte{1}}}},
+		{Kind: KindDevice, At: 77, Value: 2, Device: []Delta{{Pin: 1, Data: []byte{1}}}},
 		{Kind: KindClose},
 	}
 	var b bytes.Buffer
@@ -105,7 +105,7 @@ func TestReadRefuses(t *testing.T) {
 	}{
 		{"empty", nil, ErrNotSession, "doesn't begin with"},
 		{"something else", bytes.Repeat([]byte("hello"), 9), ErrNotSession, "doesn't begin with"},
-		{"another version", append([]byte(Magic), 9, 0, 0, 0), ErrVersion, "it is 9, this program reads 2"},
+		{"another version", append([]byte(Magic), 9, 0, 0, 0), ErrVersion, "it is 9, this program reads 3"},
 		{"no stream", whole[:len(Magic)+4], ErrDamaged, "unexpected EOF"},
 		{"cut off", whole[:len(whole)/2], ErrDamaged, "unexpected EOF"},
 		{"not closed", pack(stream[:len(stream)-40]), ErrDamaged, "unexpected EOF"},

@@ -9,8 +9,8 @@ import (
 )
 
 // follower plays a recording of a device that runs by itself: every change must come as recorded,
-// polls as often as the speeds make them. A host with one goroutine keeps the recorded order,
-// except around the device's writes to host memory; concurrent goroutines keep it at each register.
+// polls as often as the speeds make them. The host keeps the recorded order, except around the
+// device's writes to host memory.
 type follower struct {
 	events   []Event
 	keys     map[string]*stream
@@ -19,10 +19,7 @@ type follower struct {
 	front    int   // of required: all before were played
 	arrive   []int // indices of events that the device causes
 	arrived  int
-	tasks    [2]span
 	pending  []*pendingWrite
-
-	concurrent *pendingWrites // nil without concurrent goroutines
 
 	overtook int           // the last event that overtook an earlier one, or -1
 	polls    uint64        // since the front moved
@@ -36,9 +33,6 @@ type stream struct {
 	answered       bool
 }
 
-// span is where a task has events, if first is at most last.
-type span struct{ first, last int }
-
 const (
 	maxPolls     = 4                      // until the host sees the device's writes
 	maxOvertaken = 256                    // events that an event may overtake
@@ -48,9 +42,7 @@ const (
 )
 
 func newFollower(events []Event) *follower {
-	none := span{len(events), -1}
-	f := &follower{events: events, keys: map[string]*stream{}, played: make([]bool, len(events)), tasks: [2]span{none, none},
-		overtook: -1, seen: time.Now()}
+	f := &follower{events: events, keys: map[string]*stream{}, played: make([]bool, len(events)), overtook: -1, seen: time.Now()}
 	p := newPlaces()
 	for i := range events {
 		e := &events[i]
@@ -58,8 +50,6 @@ func newFollower(events []Event) *follower {
 			f.arrive = append(f.arrive, i)
 			continue
 		}
-		t := &f.tasks[e.task()]
-		t.first, t.last = min(t.first, i), i
 		p.note(e)
 		k := p.key(e)
 		s := f.keys[k]
@@ -76,9 +66,6 @@ func newFollower(events []Event) *follower {
 		if len(e.Device) > 0 {
 			f.arrive = append(f.arrive, i)
 		}
-	}
-	if a, b := f.tasks[0], f.tasks[1]; a.first < b.last && b.first < a.last {
-		f.concurrent = newPendingWrites(f)
 	}
 	return f
 }
@@ -105,9 +92,6 @@ func (f *follower) last() int {
 }
 
 func (f *follower) mayOvertake(i int) bool {
-	if f.concurrent != nil {
-		return true
-	}
 	rank, _ := slices.BinarySearch(f.required, i)
 	if rank-f.front > maxOvertaken {
 		return false
@@ -184,13 +168,6 @@ func (f *follower) allOf(file uint64, i int) bool {
 // Events that overtake each other may have each other's writes.
 func (p *Player) checkWrites(got, want *Event, i int, inOrder bool) bool {
 	f := p.follow
-	if f.concurrent != nil {
-		if d := f.concurrent.played(&p.mem, i); d != nil {
-			p.stopAtWrite(got, d)
-			return false
-		}
-		return true
-	}
 	if !inOrder {
 		f.overtook = max(f.overtook, i)
 	}
@@ -321,89 +298,12 @@ func (p *Player) pollLocked() bool {
 	if f.polls < 4*maxPolls || f.waited < patience {
 		return true
 	}
-	if f.concurrent != nil {
-		if d := f.concurrent.oldest(&p.mem, f.played); d != nil {
-			p.stopAtWrite(&f.events[d.event], d)
-			return false
-		}
-	}
 	p.stopAt(&Event{Kind: KindFault, Text: fmt.Sprintf("the host waits: it has polled %d times without doing anything else", f.polls)},
 		f.before(), next)
 	return false
 }
 
 type pendingWrite struct {
-	event   int
-	piece   *Delta
-	left    int    // number of events at which it may still appear
-	settled []bool // words that appeared, or needn't
-}
-
-// pendingWrites is the host memory that goroutines write at the same time. A write recorded with
-// an event may be of a slower goroutine, so it must appear at this event or the other task's next
-// one. A word written again meanwhile isn't compared: the recording may have half of a write.
-type pendingWrites struct{ at map[int][]*pendingWrite }
-
-type word struct{ pin, off uint64 }
-
-func newPendingWrites(f *follower) *pendingWrites {
-	ds := &pendingWrites{at: map[int][]*pendingWrite{}}
-	next := [2]int{-1, -1}    // each task's event after this one
-	written := map[word]int{} // the later event before which a word is written again
-	for _, n := range slices.Backward(f.required) {
-		e := &f.events[n]
-		at, last, other := []int{n}, n, 1-e.task()
-		if k := next[other]; k >= 0 && f.tasks[other].first <= n {
-			at, last = append(at, k), k
-		}
-		for k := range e.Host {
-			d := &pendingWrite{event: n, piece: &e.Host[k], left: len(at)}
-			for w := 0; w < len(d.piece.Data); w += memoryWord {
-				place := word{d.piece.Pin, d.piece.Off + uint64(w)}
-				later, ok := written[place]
-				d.settled = append(d.settled, ok && later <= last)
-				written[place] = n
-			}
-			for _, k := range at {
-				ds.at[k] = append(ds.at[k], d)
-			}
-		}
-		next[e.task()] = n
-	}
-	return ds
-}
-
-func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
-	for _, d := range ds.at[event] {
-		whole := d.check(m)
-		if d.left--; d.left == 0 && !whole && missing == nil {
-			missing = d
-		}
-	}
-	delete(ds.at, event)
-	return missing
-}
-
-func (d *pendingWrite) check(m *memory) bool {
-	_, host, _ := m.piece(d.piece)
-	whole := true
-	for i := range d.settled {
-		if at := i * memoryWord; !d.settled[i] && host != nil {
-			end := min(at+memoryWord, len(host))
-			d.settled[i] = bytes.Equal(host[at:end], d.piece.Data[at:end])
-		}
-		whole = whole && d.settled[i]
-	}
-	return whole
-}
-
-func (ds *pendingWrites) oldest(m *memory, played []bool) (missing *pendingWrite) {
-	for _, l := range ds.at {
-		for _, d := range l {
-			if played[d.event] && (missing == nil || d.event < missing.event) && !d.check(m) {
-				missing = d
-			}
-		}
-	}
-	return missing
+	event int
+	piece *Delta
 }

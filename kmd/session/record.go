@@ -23,7 +23,7 @@ type Recorder struct {
 	quiet *time.Timer
 
 	busy    atomic.Int32 // requests in progress
-	overlap atomic.Bool  // requests overlapped outside of Concurrent
+	overlap atomic.Bool  // requests overlapped
 
 	mu    sync.Mutex // held during every event, for a total order
 	out   *writer
@@ -32,7 +32,6 @@ type Recorder struct {
 	files uint64
 	maps  uint64
 	fault string
-	phase uint64    // Task of events: 1 during Concurrent
 	polls uint64    // since the host's last change
 	last  time.Time // the host's last action
 }
@@ -67,22 +66,10 @@ func (r *Recorder) Close() error {
 	return err
 }
 
-// Concurrent announces that goroutines use the device at the same time, until end is called. If
-// requests overlap without it, Close's error wraps [ErrConcurrent].
-func (r *Recorder) Concurrent() (end func()) {
-	set := func(phase uint64) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.phase = phase
-	}
-	set(1)
-	return func() { set(0) }
-}
-
 func (r *Recorder) begin() {
 	n := r.busy.Add(1)
 	r.mu.Lock()
-	if n > 1 && r.phase == 0 {
+	if n > 1 {
 		r.overlap.Store(true)
 	}
 }
@@ -100,9 +87,6 @@ func (r *Recorder) String() string { return r.name }
 func (r *Recorder) eventLocked(e *Event) {
 	if r.ended {
 		return
-	}
-	if e.Kind != KindDevice {
-		e.Task = r.phase
 	}
 	e.At = uint64(time.Since(r.start))
 	r.out.event(e)

@@ -3,7 +3,6 @@ package session_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,14 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
-	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
@@ -426,112 +423,6 @@ func storing(dev *reprise.Device, on chip.Range, b *reprise.Buffer, v uint32) (*
 	return &reprise.Program{Name: "store", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
 		Image: im, Cores: []chip.Range{on}, Args: func(chip.Core) []uint32 { return []uint32{b.Addr(), 1, v} },
 	}}}, nil
-}
-
-func atOnce(ctx context.Context, t kmd.Target, rounds int, spoil byte) (err error) {
-	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(2),
-		reprise.WithQueueWorkers(0, chip.Grid(2, 2)),
-		reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 2}, End: chip.Core{X: 3, Y: 1}}))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
-	var work [2]func() error
-	for id := range work {
-		q := dev.Queue(id)
-		b, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * dev.Grid().Size(), PageSize: 64})
-		if err != nil {
-			return err
-		}
-		data, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 1 << 13, PageSize: 4096})
-		if err != nil {
-			return err
-		}
-		h, err := dev.NewHostBuffer(reprise.HostBufferConfig{Size: 1 << 13})
-		if err != nil {
-			return err
-		}
-		p, err := storing(dev, q.Workers(), b, uint32(0xA0+id))
-		if err != nil {
-			return err
-		}
-		x, err := dev.Load(ctx, p)
-		if err != nil {
-			return err
-		}
-		trace, err := q.Capture(ctx, "store", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
-		if err != nil {
-			return err
-		}
-		work[id] = func() error {
-			for i := range rounds {
-				out, in := bytes.Repeat([]byte{byte(7*i + id)}, 1<<13), make([]byte, 1<<13)
-				if i == 2 && id == 1 {
-					out[5000] ^= spoil
-				}
-				copy(h.Bytes(), out)
-				if err := errors.Join(q.Run(ctx, x), trace.Replay(ctx), q.WriteFrom(ctx, data, 0, h, 0, 1<<12),
-					q.Write(ctx, data, 1<<12, out[1<<12:]),
-					q.Read(ctx, data, 0, in), q.ReadTo(ctx, data, 0, h, 0, 1<<13)); err != nil {
-					return err
-				}
-				if !bytes.Equal(in, out) || !bytes.Equal(h.Bytes(), out) {
-					return fmt.Errorf("queue %d, round %d: read right: %v, direct read right: %v", id, i, bytes.Equal(in, out),
-						bytes.Equal(h.Bytes(), out))
-				}
-				word := make([]byte, 64)
-				if err := q.Read(ctx, b, 64*(2*id), word); err != nil {
-					return err
-				}
-				if got := binary.LittleEndian.Uint32(word); got != uint32(0xA0+id) {
-					return fmt.Errorf("queue %d, round %d: read right: %v, direct read right: %v", id, i, bytes.Equal(in, out),
-						bytes.Equal(h.Bytes(), out))
-				}
-			}
-			return nil
-		}
-	}
-	if r, ok := t.(*session.Recorder); ok {
-		defer r.Concurrent()()
-	}
-	var g errgroup.Group
-	for _, w := range work {
-		g.Go(w)
-	}
-	return g.Wait()
-}
-
-func TestPlayGoroutines(t *testing.T) {
-	effort.Raced(t)
-	for name, card := range cards {
-		t.Run(name, func(t *testing.T) {
-			var file bytes.Buffer
-			r := session.Record(card(), &file)
-			const rounds = 5
-			must(t, errors.Join(atOnce(t.Context(), r, rounds, 0), r.Close()))
-			for i := range 8 {
-				p := play(t, file.Bytes())
-				if err := errors.Join(atOnce(t.Context(), p, rounds, 0), p.Err()); err != nil || p.Left() != 0 {
-					t.Fatalf("time %d: %v, %d left", i, err, p.Left())
-				}
-			}
-			for _, other := range []struct {
-				rounds int
-				spoil  byte
-			}{{rounds - 1, 0}, {rounds + 1, 0}, {rounds, 1}} {
-				p := play(t, file.Bytes())
-				p.SetPatience(time.Second)
-				err := atOnce(t.Context(), p, other.rounds, other.spoil)
-				var d *session.DifferenceError
-				if err == nil || !errors.As(p.Err(), &d) {
-					t.Errorf("%+v: %v, difference %v", other, err, p.Err())
-				}
-				if other.spoil != 0 && d != nil && !strings.Contains(d.Where, "host memory") {
-					t.Errorf("another byte is noticed as %v", d)
-				}
-			}
-		})
-	}
 }
 
 func TestPlaySpinning(t *testing.T) {

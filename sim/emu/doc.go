@@ -14,7 +14,7 @@
 // Blackhole's NCRISC_RESET_PC. It has no floating-point extension of Blackhole's TRISCs.
 //
 // A wrong count of multicast destinations and a poll of a word that is never written only hang.
-// [Chip.Dump] then says what every processor waits for.
+// [Chip.Cores] then says what every processor waits for.
 //
 // # Races
 //

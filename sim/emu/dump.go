@@ -1,9 +1,7 @@
 package emu
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -53,17 +51,17 @@ type PageWait struct {
 	Known bool
 }
 
+// IdleNIU is the counts of an NIU that expects no answer.
+type IdleNIU struct {
+	NIU                  int
+	Acks, Reads, Atomics uint32
+}
+
 // Changer is who changed a word of L1.
 type Changer struct {
 	Addr uint32
 	Tile chip.XY // raw NoC 0 coordinate
 	Core chip.Processor
-}
-
-// IdleNIU is the counts of an NIU that expects no answer.
-type IdleNIU struct {
-	NIU                  int
-	Acks, Reads, Atomics uint32
 }
 
 var classNames = map[class]string{
@@ -249,47 +247,6 @@ func (t *tile) engineWait(thread int) string {
 		s += fmt.Sprintf(", and %d that have no room in the queue", len(w.ops)-w.first)
 	}
 	return s
-}
-
-// Dump writes as text why the chip stopped, requests in flight, and a line per processor out of
-// reset.
-func (c *Chip) Dump(w io.Writer) error {
-	var b bytes.Buffer
-	c.acquire()
-	fmt.Fprintf(&b, "%v at clock %d, %d steps of NoC requests in flight\n", c.arch, c.clock, len(c.events))
-	if c.fault != nil {
-		fmt.Fprintf(&b, "stopped: %v\n", c.fault)
-	}
-	for _, t := range c.tiles {
-		for n := range t.niu {
-			if t.niu[n].unfinished { // it holds up silicon's NoC
-				fmt.Fprintf(&b, "tile %v NIU %d: a transaction begun with VC_LINKED was not ended\n", t.xy, n)
-			}
-		}
-	}
-	c.release()
-	for _, s := range c.Cores() {
-		fmt.Fprintf(&b, "tile %v (virtual %v) %-6v pc=%#08x %s, %d instructions", s.Tile, s.Virtual, s.Core, s.PC, s.State, s.Retired)
-		if len(s.Waits) > 0 {
-			fmt.Fprintf(&b, ", waits on L1 %#x", s.Waits)
-		}
-		if s.Executed > 0 {
-			fmt.Fprintf(&b, ", engines executed %d", s.Executed)
-		}
-		if s.Engine != "" {
-			fmt.Fprintf(&b, ", engines: %s", s.Engine)
-		}
-		if len(s.Registers) > 0 {
-			fmt.Fprintf(&b, ", waits on %q", s.Registers)
-		}
-		for _, idle := range s.Idle {
-			fmt.Fprintf(&b, "; NIU %d has nothing under way and counts %d acknowledgements, %d read and %d atomic responses", idle.NIU,
-				idle.Acks, idle.Reads, idle.Atomics)
-		}
-		b.WriteByte('\n')
-	}
-	_, err := w.Write(b.Bytes())
-	return err
 }
 
 // Retired returns how many instructions processor p of the tile at raw NoC 0 coordinate xy has

@@ -53,10 +53,41 @@ func (r *rig) reset() {
 	must(r.t, r.c.Reset())
 }
 
+// dump says why the chip stopped, requests in flight, and in a line what each processor out of
+// reset does.
 func (r *rig) dump() string {
 	r.t.Helper()
+	c := r.c
 	var b strings.Builder
-	must(r.t, r.c.Dump(&b))
+	c.acquire()
+	fmt.Fprintf(&b, "%v at clock %d, %d steps of NoC requests in flight\n", c.arch, c.clock, len(c.events))
+	if c.fault != nil {
+		fmt.Fprintf(&b, "stopped: %v\n", c.fault)
+	}
+	for _, t := range c.tiles {
+		for n := range t.niu {
+			if t.niu[n].unfinished { // it holds up silicon's NoC
+				fmt.Fprintf(&b, "tile %v NIU %d: a transaction begun with VC_LINKED was not ended\n", t.xy, n)
+			}
+		}
+	}
+	c.release()
+	for _, s := range c.Cores() {
+		fmt.Fprintf(&b, "tile %v (virtual %v) %-6v pc=%#08x %s, %d instructions", s.Tile, s.Virtual, s.Core, s.PC, s.State, s.Retired)
+		if len(s.Waits) > 0 {
+			fmt.Fprintf(&b, ", waits on L1 %#x", s.Waits)
+		}
+		if s.Executed > 0 {
+			fmt.Fprintf(&b, ", engines executed %d", s.Executed)
+		}
+		if s.Engine != "" {
+			fmt.Fprintf(&b, ", engines: %s", s.Engine)
+		}
+		if len(s.Registers) > 0 {
+			fmt.Fprintf(&b, ", waits on %q", s.Registers)
+		}
+		b.WriteByte('\n')
+	}
 	return b.String()
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/rig"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/pipeline"
 	"github.com/reprise-tt/reprise/sim"
@@ -91,10 +90,10 @@ func model(t *rig.T, steps int) pipeline.Model {
 		if b.L1Input != nil {
 			from = b.L1Input
 			if b.Input != nil {
-				st.First = append(st.First, t.Load(moveProgram(t, "first", chip.Core{X: 1}, b.Input, b.L1Input)))
+				st.First = append(st.First, t.Load(t.MoveProgram("first", chip.Core{X: 1}, b.Input, b.L1Input)))
 			}
 		}
-		st.Body = append(st.Body, t.Load(moveProgram(t, "take", chip.Core{X: 2}, from, mid)))
+		st.Body = append(st.Body, t.Load(t.MoveProgram("take", chip.Core{X: 2}, from, mid)))
 		for range steps {
 			st.Body = append(st.Body, t.Load(t.AddProgram("add", chip.Core{X: 3}, mid, mid, 1)))
 		}
@@ -106,8 +105,8 @@ func model(t *rig.T, steps int) pipeline.Model {
 			if err != nil {
 				return nil, err
 			}
-			st.Body = append(st.Body, t.Load(moveProgram(t, "out", chip.Core{X: 2}, mid, tmp)),
-				t.Load(moveProgram(t, "back", chip.Core{X: 2}, tmp, mid)))
+			st.Body = append(st.Body, t.Load(t.MoveProgram("out", chip.Core{X: 2}, mid, tmp)),
+				t.Load(t.MoveProgram("back", chip.Core{X: 2}, tmp, mid)))
 			if err := tmp.Release(); err != nil {
 				return nil, err
 			}
@@ -116,7 +115,7 @@ func model(t *rig.T, steps int) pipeline.Model {
 		if len(b.Outputs) > 0 {
 			st.Outputs = nil
 			for i, out := range b.Outputs {
-				st.Last = append(st.Last, t.Load(moveProgram(t, "last", chip.Core{X: 4 + i}, mid, out)))
+				st.Last = append(st.Last, t.Load(t.MoveProgram("last", chip.Core{X: 4 + i}, mid, out)))
 			}
 		}
 		loaded := slices.Concat(st.First, st.Body, st.Last)
@@ -324,22 +323,6 @@ const (
 	wayPages = 24
 	wayPage  = 64
 )
-
-func moveProgram(t *rig.T, name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
-	cores := []chip.Range{chip.Single(at.X, at.Y)}
-	in := uint32(0)
-	for i, b := range []*reprise.Buffer{from, to} {
-		if b.Kind() == allocator.L1 {
-			in |= 1 << i
-		}
-	}
-	p := rig.Named(name, reprise.Kernel{
-		Name: "move", Image: t.Kernel(kernels.Move), Processor: chip.BRISC, Cores: cores,
-		Args: rig.Args(from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in),
-	}, from, to)
-	p.CircularBuffers = []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: from.PageSize(), Pages: 1}}
-	return p
-}
 
 // overlaps tries until transfers were seen beside the model, with twice the steps each time.
 func (p pipe) overlaps(t *rig.T) {

@@ -429,7 +429,7 @@ func (a *assembler) instruction(name, operands string) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	return isa.EncodeNamed(a.arch, name, values)
+	return isa.Encode(a.arch, name, values)
 }
 
 // operators bind from the loosest on. "a/b" is a on Wormhole, b on Blackhole.

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -30,23 +30,9 @@ func NewCounter(ctx context.Context, m *mesh.Mesh, step uint32) (*Counter, error
 		Name: "counter"}}); err != nil {
 		return nil, err
 	}
-	cores := []chip.Range{chip.Single(0, 0)}
-	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
-	p := &reprise.Program{Name: "count", CircularBuffers: []reprise.CircularBuffer{
-		{Index: 0, Cores: cores, PageSize: page, Pages: 2}, {Index: 16, Cores: cores, PageSize: page, Pages: 2},
-	}}
-	for _, k := range []reprise.Kernel{
-		{Name: kernels.CopyReader, Processor: chip.BRISC, Args: args(c.buf.Addr(), 0, 1, page, 0)},
-		{Name: kernels.Add, Processor: chip.TRISC0, Args: args(0, 16, 1, step)},
-		{Name: kernels.CopyWriter, Processor: chip.NCRISC, Args: args(c.buf.Addr(), 0, 1, page, 16)},
-	} {
-		if k.Image, err = kernels.Prebuilt(m.Here()[0].Device.Arch(), k.Name); err != nil {
-			return nil, err
-		}
-		k.Cores = cores
-		p.Kernels = append(p.Kernels, k)
-	}
-	if c.x, err = m.Load(ctx, "count", mesh.Same(mesh.Range{}, p, c.buf)); err != nil {
+	if c.x, err = m.Load(ctx, "count", mesh.Part{Program: func(at *mesh.Chip) (*reprise.Program, error) {
+		return rig.Adding(at.Device.Arch(), "count", chip.Core{}, c.buf.On(at), c.buf.On(at), step)
+	}}); err != nil {
 		return nil, err
 	}
 	if err := c.Set(ctx, 0); err != nil {

@@ -34,18 +34,6 @@ func WidenFP16(v uint16) uint32 { return halfToFP32(uint32(v)) }
 // GMPOOL do: minus zero below zero, NaNs outermost.
 func TotalOrder(v uint32) int32 { return int32(v ^ uint32(int32(v)>>31)>>1) }
 
-// RoundBF16 rounds to bf16, ties away from zero, as deterministic SFPSTOCHRND does. Denormals
-// become zero, NaNs infinities.
-func RoundBF16(v uint32) uint32 {
-	switch v >> 23 & 0xFF {
-	case 0:
-		return 0
-	case 255:
-		return v & 0xFF800000
-	}
-	return (v + 0x8000) & 0xFFFF0000
-}
-
 // RoundInteger rounds to an integer of sign and magnitude, ties away from zero, as deterministic
 // SFPSTOCHRND does. The magnitude saturates at largest. The sign is dropped unless signed.
 func RoundInteger(v, largest uint32, signed bool) uint32 {

@@ -45,17 +45,6 @@ func (u *Unpack) Tile(dst *SrcTile, l1 []byte) {
 	}
 }
 
-// DstTile unpacks a tile of 32-bit data to Dst.
-func (u *Unpack) DstTile(dst *DstTile, l1 []byte) {
-	var row Row
-	for i := range dst.Hi {
-		u.DstElements(row[:], l1[4*faceSide*i:])
-		for c, v := range row {
-			dst.Hi[i][c], dst.Lo[i][c] = uint16(v>>16), uint16(v)
-		}
-	}
-}
-
 // Tile packs a tile to TileBytes bytes of L1.
 func (p *Pack) Tile(l1 []byte, src *DstTile) {
 	var exponents []byte

@@ -1,23 +1,19 @@
 // Package isa encodes instructions of the Tensix engines of either architecture, and values of
 // configuration fields.
 //
-//	w, err := isa.Encode(chip.Blackhole, isa.MVMUL{Dst: 8, Mode: 1})
+//	w, err := isa.Encode(chip.Blackhole, "MVMUL", map[string]uint32{"Dst": 8, "Mode": 1})
 package isa
 
 import (
 	"fmt"
 	"iter"
 	"math/bits"
-	"reflect"
 	"strings"
 	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/tables"
 )
-
-// Instruction is a value of a type named after an opcode, which holds the values of fields.
-type Instruction any
 
 // Field is the bits of Mask in a word, from bit Shift on. Mask is 0 if the architecture lacks the
 // field.
@@ -50,32 +46,10 @@ var instructions = sync.OnceValue(func() map[string]tables.Instruction {
 	return m
 })
 
-// Encode returns an instruction's word. It fails if a value doesn't fit its field, or if the
-// architecture lacks the instruction or a field that isn't 0.
-func Encode(a chip.Arch, in Instruction) (uint32, error) {
-	values := reflect.ValueOf(in)
-	name := strings.TrimPrefix(fmt.Sprintf("%T", in), "isa.")
-	return encode(a, name, func(i int, _ string) uint32 { return uint32(values.Field(i).Uint()) })
-}
-
-// EncodeNamed is [Encode] for the name of an instruction's type, and values by the names of its
-// fields. Fields without a value are 0.
-func EncodeNamed(a chip.Arch, name string, values map[string]uint32) (uint32, error) {
-	used := 0
-	w, err := encode(a, name, func(_ int, operand string) uint32 {
-		v, ok := values[strings.ToUpper(operand[:1])+operand[1:]]
-		if ok {
-			used++
-		}
-		return v
-	})
-	if err == nil && used < len(values) {
-		return 0, fmt.Errorf("isa: %s doesn't have all fields of %v", name, values)
-	}
-	return w, err
-}
-
-func encode(a chip.Arch, name string, value func(i int, operand string) uint32) (uint32, error) {
+// Encode returns the word of an instruction, by the name of its opcode without underscores, with
+// values by the names of its fields. Fields without a value are 0. It fails if a value doesn't fit
+// its field, or if the architecture lacks the instruction or a field that isn't 0.
+func Encode(a chip.Arch, name string, values map[string]uint32) (uint32, error) {
 	t, ok := instructions()[name]
 	if !ok {
 		return 0, fmt.Errorf("isa: %s is no instruction", name)
@@ -83,13 +57,20 @@ func encode(a chip.Arch, name string, value func(i int, operand string) uint32) 
 	if t.BlackholeOnly && a != chip.Blackhole {
 		return 0, fmt.Errorf("isa: %v doesn't have %s", a, t.Name)
 	}
-	w := uint32(t.Opcode) << 24
-	for i, o := range t.Operands {
-		v, err := place(o.Places[index(a)], value(i, o.Name))
+	w, used := uint32(t.Opcode)<<24, 0
+	for _, o := range t.Operands {
+		v, ok := values[strings.ToUpper(o.Name[:1])+o.Name[1:]]
+		if ok {
+			used++
+		}
+		v, err := place(o.Places[index(a)], v)
 		if err != nil {
 			return 0, fmt.Errorf("isa: %s on %v: %s = %w", t.Name, a, o.Name, err)
 		}
 		w |= v
+	}
+	if used < len(values) {
+		return 0, fmt.Errorf("isa: %s doesn't have all fields of %v", name, values)
 	}
 	return w, nil
 }

@@ -11,7 +11,7 @@ import (
 
 func Example() {
 	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		w, err := isa.Encode(a, isa.MVMUL{Dst: 8, Mode: 1, Clear: 3})
+		w, err := isa.Encode(a, "MVMUL", map[string]uint32{"Dst": 8, "Mode": 1, "Clear": 3})
 		fmt.Printf("%v %#x %v\n", a, w, err)
 	}
 	// Output:
@@ -21,18 +21,20 @@ func Example() {
 
 func TestEncodeRefusesWhatAnInstructionHasNoRoomFor(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		arch chip.Arch
-		in   isa.Instruction
-		want string // in the error, or the word
+		name   string
+		arch   chip.Arch
+		in     string
+		values map[string]uint32
+		want   string // in the error, or the word
 	}{
-		{"fits", chip.Blackhole, isa.ZEROACC{Clear: 3, Revive: 1}, "0x101a0000"},
-		{"too large", chip.Blackhole, isa.MVMUL{Dst: 1024}, "MVMUL on blackhole: dst = 0x400: the field has 10 bits"},
-		{"absent field", chip.Wormhole, isa.ZEROACC{Revive: 1}, "the architecture doesn't have this field"},
-		{"absent field left 0", chip.Wormhole, isa.ZEROACC{Clear: 7}, "0x10380000"},
-		{"absent instruction", chip.Wormhole, isa.SFPLE{}, "wormhole doesn't have SFPLE"},
+		{"fits", chip.Blackhole, "ZEROACC", map[string]uint32{"Clear": 3, "Revive": 1}, "0x101a0000"},
+		{"too large", chip.Blackhole, "MVMUL", map[string]uint32{"Dst": 1024}, "MVMUL on blackhole: dst = 0x400: the field has 10 bits"},
+		{"absent field", chip.Wormhole, "ZEROACC", map[string]uint32{"Revive": 1}, "the architecture doesn't have this field"},
+		{"absent field left 0", chip.Wormhole, "ZEROACC", map[string]uint32{"Clear": 7}, "0x10380000"},
+		{"absent instruction", chip.Wormhole, "SFPLE", nil, "wormhole doesn't have SFPLE"},
+		{"unknown field", chip.Wormhole, "MVMUL", map[string]uint32{"dst": 1}, "MVMUL doesn't have all fields of map[dst:1]"},
 	} {
-		w, err := isa.Encode(tt.arch, tt.in)
+		w, err := isa.Encode(tt.arch, tt.in, tt.values)
 		got := fmt.Sprintf("%#x", w)
 		if err != nil {
 			got = err.Error()

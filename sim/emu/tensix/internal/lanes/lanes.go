@@ -141,7 +141,8 @@ func Sort(greater, less, x, y *Register, enabled uint32) {
 	}
 }
 
-// RoundBF16 sets d to [arith.RoundBF16] of c.
+// RoundBF16 rounds c to bf16, ties away from zero, as deterministic SFPSTOCHRND does. Denormals
+// become zero, NaNs infinities.
 func RoundBF16(d, c *Register, enabled uint32) {
 	if haveAVX2() {
 		roundBF16AVX2(d, c, enabled)

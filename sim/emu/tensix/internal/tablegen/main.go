@@ -37,7 +37,7 @@ const headers = "../../../kernels/include/reprise"
 var outputs = []output{
 	{"instructions.go", "instructions", decoders},
 	{"executors.go", "instructions", dispatch},
-	{"isa/types.go", "instructions.txt and registers", types},
+	{"isa/fields.go", "registers", fields},
 	{headers + "/tensix_instructions.h", "instructions", instructionHeader},
 	{headers + "/tensix_registers.h", "registers", registerHeader},
 }
@@ -105,8 +105,9 @@ func sameOperands(list []tables.Instruction, in *tables.Instruction) *tables.Ins
 	return &list[slices.IndexFunc(list, func(i tables.Instruction) bool { return slices.Equal(i.Operands, in.Operands) })]
 }
 
-func upper(in *tables.Instruction) string { return strings.ReplaceAll(in.Name, "_", "") }
-func lower(in *tables.Instruction) string { return strings.ToLower(upper(in)) }
+func lower(in *tables.Instruction) string {
+	return strings.ToLower(strings.ReplaceAll(in.Name, "_", ""))
+}
 
 // decoder writes the type of an instruction's operands and the function that reads them.
 func decoder(b *bytes.Buffer, in *tables.Instruction) {
@@ -138,26 +139,9 @@ func extract(f tables.Field) string {
 	return fmt.Sprintf("w>>%d & %s", f.Shift, mask)
 }
 
-// types writes the types and constants of package isa.
-func types(b *bytes.Buffer) {
-	fmt.Fprintln(b, "package isa\n\n// Types of [Instruction].\ntype (")
-	list := supported()
-	for i := range list {
-		in := &list[i]
-		names := make([]string, len(in.Operands))
-		for i, o := range in.Operands {
-			names[i] = title(o.Name)
-		}
-		switch first := sameOperands(list, in); {
-		case len(names) == 0:
-			fmt.Fprintf(b, "%s struct{}\n", upper(in))
-		case first != in:
-			fmt.Fprintf(b, "%s %s\n", upper(in), upper(first))
-		default:
-			fmt.Fprintf(b, "%s struct{ %s uint32 }\n", upper(in), strings.Join(names, ", "))
-		}
-	}
-	fmt.Fprintln(b, ")")
+// fields writes the constants of package isa.
+func fields(b *bytes.Buffer) {
+	fmt.Fprintln(b, "package isa")
 	constants(b, "Config", "", "configuration that all threads share", tables.Config().Config)
 	constants(b, "Thread", "Thread", "thread's configuration", tables.Config().Thread)
 }
