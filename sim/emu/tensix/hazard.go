@@ -71,6 +71,7 @@ type hazard struct {
 	busy    unit // units that may still execute instructions of the thread, and stores
 	blocked unit // units that the last STALLWAIT holds back until waits are no longer busy
 	waits   unit
+	toDst   bool // an unpacker has written Dst since the last SEMPOST
 
 	matrix   [3]dstUse // what the matrix unit has written in the last instructions, the newest first
 	results  uint16    // LRegs that the vector unit writes one cycle late, if its next instruction comes at once

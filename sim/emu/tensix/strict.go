@@ -195,8 +195,11 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 
 func (h *hazard) tells(t *thread, op uint32) unit {
 	busy := h.busy &^ stores
-	if op == opSEMGET && h.assumes(&t.queue, ContextIsRead) {
+	switch {
+	case op == opSEMGET && h.assumes(&t.queue, ContextIsRead):
 		busy &^= unitUnpack
+	case op == opSEMPOST && h.toDst: // It announces rows of Dst, which unpacker 1 can't write (UNPACR_Regular.md).
+		busy &^= unitUnpack1
 	}
 	return busy
 }
@@ -259,6 +262,11 @@ func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
 		word := uint32(e.places[f].Word)
 		return e.places[f].Mask != 0 && r.first <= word && word < r.end
 	}
+	from := func(f, last isa.Config) bool {
+		for ; f <= last && !in(f); f++ {
+		}
+		return f <= last
+	}
 	switch op := w >> 24; {
 	case op == opRDCFG:
 		word := e.decodeRDCFG(w).word
@@ -266,18 +274,9 @@ func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
 	case op == opUNPACR:
 		return e.unpackerUses(t, e.decodeUNPACR(w), in)
 	case op == opPACR:
-		for f := isa.Config(firstPackField); f <= lastPackField; f++ {
-			if in(f) {
-				return true
-			}
-		}
-		return in(isa.DstFormat) || in(isa.Relu) || in(isa.ReluThreshold)
+		return from(firstPackField, lastPackField) || in(isa.DstFormat) || in(isa.Relu) || in(isa.ReluThreshold)
 	case writesDst(w), op == opMOVD2A, op == opMOVD2B:
-		for f := isa.Config(firstMathField); f <= lastMathField; f++ {
-			if in(f) {
-				return true
-			}
-		}
+		return from(firstMathField, lastMathField)
 	case op == opSFPLOAD, op == opSFPSTORE, op == opSFPLOADMACRO:
 		return in(isa.Fp32SFPU) || in(isa.SrcBFormat)
 	}
@@ -308,8 +307,11 @@ func (h *hazard) done(e *Engine, t *thread, w, row uint32) {
 	if u&(unitUnpack|unitPack|unitMatrix|unitVector) != 0 && !unseen(w) && !h.takenAsDone(t, w) {
 		h.busy |= u
 	}
-	if w>>24 == opSTALLWAIT {
+	switch w >> 24 {
+	case opSTALLWAIT:
 		h.latch(e, e.decodeSTALLWAIT(w))
+	case opSEMPOST:
+		h.toDst = false
 	}
 	copy(h.matrix[1:], h.matrix[:])
 	h.matrix[0] = dstUse{}

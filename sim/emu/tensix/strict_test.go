@@ -48,6 +48,12 @@ func strict(arch chip.Arch) *Engine {
 
 func storeConfig(e *Engine) { e.StoredTo(1, Configuration, 0) }
 
+func unpackToDst(e *Engine) {
+	e.issuer = 1
+	e.allocate()
+	e.unpackDst(&unpacking{}, 0, make([]uint32, rowSize))
+}
+
 func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 	const unpackNop, storeRegister = opUNPACR_NOP<<24 | 1, opSTOREREG<<24 | 0x40000>>2
 	waitMath := map[chip.Arch]uint32{chip.Wormhole: 0x80, chip.Blackhole: 0x10}
@@ -66,6 +72,10 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 			{name: "its own counters", list: prog{semInit1, opINCRWC << 24, opSETRWC << 24, sfpNop, semPost1}},
 			{name: "a store while an unpacker may read", list: prog{unpackNop, storeRegister}, want: "unpacker 0"},
 			{name: "a store after a wait", list: prog{unpackNop, opSTALLWAIT<<24 | 0x20<<15 | 2, storeRegister}},
+			{name: "a post of rows of Dst", before: unpackToDst, list: prog{semInit1, unpackNop, unpackNop | 1<<23, stallSync | 2, semPost1}},
+			{name: "that too soon", before: unpackToDst, list: prog{semInit1, unpackNop, unpackNop | 1<<23, semPost1}, want: "what unpacker 0 may"},
+			{name: "a second post", before: unpackToDst, list: prog{semInit1, semPost1, unpackNop | 1<<23, stallSync | 2, semPost1},
+				want: "what unpacker 1 may"},
 			{name: "configuration just stored", before: storeConfig, list: prog{readConfig}, want: "stores to configuration"},
 			{name: "configuration waited for", before: storeConfig, list: prog{opSTALLWAIT<<24 | 0x80<<15 | waitStores[arch], readConfig}},
 			{name: "configuration read back", before: func(e *Engine) { e.StoredTo(1, Configuration, 0); e.Arrived(1, Configuration) }, list: prog{readConfig}},

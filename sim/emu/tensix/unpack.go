@@ -481,6 +481,9 @@ func (e *Engine) chunk(conversion *arith.Unpack, u *unpacking, words []uint32, i
 
 func (e *Engine) unpackDst(u *unpacking, to uint32, values []uint32) {
 	e.usesDst(to/rowSize, uint32(len(values)+rowSize-1)/rowSize, true, true)
+	if e.hazards != nil {
+		e.hazards.threads[e.issuer].toDst = true
+	}
 	for i, v := range values {
 		at := to + uint32(i)
 		e.dst.write32(at/rowSize, at%rowSize, v)
