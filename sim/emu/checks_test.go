@@ -86,6 +86,22 @@ func checks() (list checkList) {
 		}
 		r.run(v, a.stw(0x40020, 7).halt())
 	}).says("BRISC pc=|race: store to 4 bytes that a NoC write may still be reading|write of 64 bytes from 0x40000|BRISC pc=")
+	races("a word is overwritten before its receiver says that it has come", func(r *rig, right bool) {
+		v, w := r.worker(0, 0), r.worker(2, 2)
+		flag := r.sendTo(v, w)
+		flag.len = 4
+		r.write(v, 0x40000, []byte{1, 0, 0, 0})
+		answer, come := onB(), func(a *asm) { a.poll(r.arch, 0x50000, "come") }
+		if right {
+			come(answer)
+		}
+		answer.request(r.arch, counts(w, v, 0x30000, staticVC1))
+		if !right {
+			come(answer)
+		}
+		r.run(w, answer.halt())
+		r.run(v, onB().request(r.arch, flag).poll(r.arch, 0x30000, "told").stw(0x40000, 2).halt())
+	}).says("race: store to 4 bytes that a NoC write may still be reading")
 	races("a write's source is overwritten by another write to it", func(r *rig, right bool) {
 		v, w := r.worker(0, 0), r.worker(2, 2)
 		r.write(w, 0x40000, pattern(64, 1))

@@ -42,8 +42,8 @@ func (o *Chip) missing(a *agent, e epoch) string {
 }
 
 // refuse is for an access of n bytes at addr of s.
-func (o *Chip) refuse(from Origin, what, where string, s *shadow, by *stamp, addr uint64, n int, c clash) bool {
-	if !o.refused(from, c.addr, o.other(c), "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c), o.missing(by.agent, c.e)) {
+func (o *Chip) refuse(from Origin, what string, s *shadow, by *stamp, addr uint64, n int, c clash) bool {
+	if !o.refused(from, c.addr, o.other(c), "%s %#x of %s, and %s. %s", what, c.addr, s.name, o.describe(c), o.missing(by.agent, c.e)) {
 		return false
 	}
 	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
@@ -84,28 +84,30 @@ func (o *Chip) codeWritten(from Origin, by *stamp, t *Tile, addr uint32, n int) 
 func (o *Chip) WroteL1(from Origin, t *Tile, addr uint32, n int, buf []uint32) bool {
 	by, l1 := o.by(from), t.L1(addr+uint32(n))
 	c, ok := t.shadow.wroteRange(o, by, uint64(addr), n, false, func(i int) bool { return l1[int(addr>>2)+i] == buf[i] })
-	return (ok || o.refuse(from, "NoC write to", fmt.Sprintf("L1 of tile %v", t.XY), t.shadow, by, uint64(addr), n, c)) &&
+	return (ok || o.refuse(from, "NoC write to", t.shadow, by, uint64(addr), n, c)) &&
 		(!word.Differ(l1, addr, buf, n) || o.codeWritten(from, by, t, addr, n))
 }
 
 // ReadL1 records a read of n bytes of a tile's L1 through a NoC, or by the host.
 func (o *Chip) ReadL1(from Origin, t *Tile, addr uint32, n int) bool {
+	return o.read(from, "NoC read of", t.shadow, uint64(addr), n, o.carry != nil)
+}
+
+func (o *Chip) read(from Origin, what string, s *shadow, addr uint64, n int, open bool) bool {
 	by := o.by(from)
-	c, ok := t.shadow.readRange(o, by, uint64(addr), n, o.carry != nil, flit)
-	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("L1 of tile %v", t.XY), t.shadow, by, uint64(addr), n, c)
+	c, ok := s.readRange(o, by, addr, n, open, flit)
+	return ok || o.refuse(from, what, s, by, addr, n, c)
 }
 
 // WroteDRAM and ReadDRAM do the same for a DRAM controller.
 func (o *Chip) WroteDRAM(from Origin, bank int, addr uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.drams[bank].wroteRange(o, by, addr, n, o.open, nil)
-	return ok || o.refuse(from, "NoC write to", fmt.Sprintf("DRAM controller %d", bank), o.drams[bank], by, addr, n, c)
+	return ok || o.refuse(from, "NoC write to", o.drams[bank], by, addr, n, c)
 }
 
 func (o *Chip) ReadDRAM(from Origin, bank int, addr uint64, n int) bool {
-	by := o.by(from)
-	c, ok := o.drams[bank].readRange(o, by, addr, n, o.carry != nil, flit)
-	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), o.drams[bank], by, addr, n, c)
+	return o.read(from, "NoC read of", o.drams[bank], addr, n, o.carry != nil)
 }
 
 // WroteHost and ReadHost do the same for host memory, whose writes the host may see at once.
@@ -113,20 +115,16 @@ func (o *Chip) WroteHost(from Origin, bus uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.bus.wroteRange(o, by, bus, n, false, nil)
 	o.host.learn(*by)
-	return ok || o.refuse(from, "NoC write to", "host memory", o.bus, by, bus, n, c)
+	return ok || o.refuse(from, "NoC write to", o.bus, by, bus, n, c)
 }
 
 func (o *Chip) ReadHost(from Origin, bus uint64, n int) bool {
-	by := o.by(from)
-	c, ok := o.bus.readRange(o, by, bus, n, false, flit)
-	return ok || o.refuse(from, "NoC read of", "host memory", o.bus, by, bus, n, c)
+	return o.read(from, "NoC read of", o.bus, bus, n, false)
 }
 
 // Moved records that the mover reads n bytes of L1 at addr for a processor.
 func (o *Chip) Moved(from Origin, t *Tile, addr uint32, n int) bool {
-	by := o.by(from)
-	c, ok := t.shadow.readRange(o, by, uint64(addr), n, false, flit)
-	return ok || o.refuse(from, "mover's read of", "L1", t.shadow, by, uint64(addr), n, c)
+	return o.read(from, "mover's read of", t.shadow, uint64(addr), n, false)
 }
 
 // Engine records that an unpacker reads n bytes of L1 at addr for a processor, or that a packer
@@ -140,7 +138,7 @@ func (o *Chip) Engine(from Origin, t *Tile, addr uint32, n int, store bool) bool
 	} else {
 		c, ok = t.shadow.readRange(o, by, uint64(addr), n, false, 0)
 	}
-	return ok || o.refuse(from, what, "L1", t.shadow, by, uint64(addr), n, c)
+	return ok || o.refuse(from, what, t.shadow, by, uint64(addr), n, c)
 }
 
 // Dst records that an instruction of a processor's thread reads or writes n rows of the destination
@@ -158,7 +156,7 @@ func (r *Tile) Dst(o Origin, row, n uint32, writes bool) {
 			c, ok = r.dst.readRange(r.chip, by, at, 4, false, 0)
 		}
 		if !ok {
-			r.chip.refuse(o, what, fmt.Sprintf("Dst of tile %v", r.XY), r.dst, by, at, 4, c)
+			r.chip.refuse(o, what, r.dst, by, at, 4, c)
 		}
 	}
 }
@@ -176,7 +174,7 @@ func (o *Chip) Start(q *Transfer) (*Flight, bool) {
 		return f, true
 	}
 	c, ok := q.Tile.shadow.readRange(o, f.by, q.FromAddr, q.N, true, flit)
-	return f, ok || o.refuse(q.By, "NoC write from", fmt.Sprintf("L1 of tile %v", q.Tile.XY), q.Tile.shadow, f.by, q.FromAddr, q.N, c)
+	return f, ok || o.refuse(q.By, "NoC write from", q.Tile.shadow, f.by, q.FromAddr, q.N, c)
 }
 
 // Arrive begins a request's effect: until Leave, accesses are those of whoever started the request.
@@ -191,7 +189,7 @@ func (o *Chip) Leave() { o.carry, o.open = nil, false }
 // Atomic records an atomic on a word of L1; learns says that it uses the old value.
 func (o *Chip) Atomic(f *Flight, t *Tile, addr uint32, learns bool) bool {
 	c, ok := t.shadow.atomic(o, f.by, uint64(addr), programs, learns)
-	return ok || o.refuse(f.q.By, "NoC atomic on", "L1", t.shadow, f.by, uint64(addr), 4, c)
+	return ok || o.refuse(f.q.By, "NoC atomic on", t.shadow, f.by, uint64(addr), 4, c)
 }
 
 // Land records that a read's data are written to L1 of the tile that asked for them.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -201,10 +202,10 @@ func (s *stamp) sees(e epoch) bool {
 // New returns the checks of a chip with so many DRAM controllers. They tell refused what they find,
 // which stops the chip, or returns true to go on. Then what was found counts as ordered.
 func New(drams int, refused func(by Origin, addr uint64, other *Other, format string, args ...any) bool) *Chip {
-	o := &Chip{host: &agent{}, bus: newShadow(0), refused: refused}
+	o := &Chip{host: &agent{}, bus: newShadow("host memory", 0), refused: refused}
 	o.agents = []*agent{o.host}
-	for range drams {
-		o.drams = append(o.drams, newShadow(0))
+	for i := range drams {
+		o.drams = append(o.drams, newShadow(fmt.Sprintf("DRAM controller %d", i), 0))
 	}
 	return o
 }

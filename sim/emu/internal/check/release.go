@@ -97,20 +97,27 @@ func (r *Tile) pass(started *Flight) {
 	}
 }
 
-// knowsPassed reports whether f is a write read in order, and another agent makes an access knowing
-// of a request after f.
+// polled notes that an agent has polled the word that a write brought: its source was read.
+func (o *Chip) polled(a *agent, e epoch) {
+	k := o.agents[e.agent()].core
+	if k == nil {
+		return
+	}
+	for _, list := range k.tile.flights {
+		for _, f := range list {
+			if f.source && f.q.N <= 4 && f.core == k && f.by.time == e.time() {
+				f.seen = stamp{agent: a, time: a.time}
+			}
+		}
+	}
+}
+
+// knowsPassed reports whether who makes an access knows that f's source was read: its word was
+// polled, or f is read in order, and another agent knows of a request after it.
 func (o *Chip) knowsPassed(from Origin, f *Flight) bool {
-	if !f.inOrder || f.passed == 0 {
-		return false
-	}
-	by, known := o.host, o.host.known
-	switch {
-	case o.carry != nil:
-		by, known = o.carry.agent, o.carry.known
-	case from.Core != nil:
-		by, known = from.Core.agent, from.Core.agent.known
-	}
-	return by != f.core.agent && known.at(f.core.agent.index*components+programs) >= f.passed
+	by := o.by(from)
+	return f.seen.agent != nil && f.seen.before(by) ||
+		f.inOrder && f.passed != 0 && by.agent != f.core.agent && by.known.at(f.core.agent.index*components+programs) >= f.passed
 }
 
 // sweep calls fn for the flights of a NoC and drops those that hold nothing. A processor that has

@@ -22,6 +22,7 @@ const (
 )
 
 type shadow struct {
+	name   string
 	low    []*shadowPage          // of a small memory
 	high   map[uint64]*shadowPage // of a large one, as used
 	common map[uint64]news
@@ -30,8 +31,8 @@ type shadow struct {
 
 type shadowPage [shadowWords]cell
 
-func newShadow(size uint32) *shadow {
-	return &shadow{low: make([]*shadowPage, size/4/shadowWords), high: map[uint64]*shadowPage{}, common: map[uint64]news{},
+func newShadow(name string, size uint32) *shadow {
+	return &shadow{name: name, low: make([]*shadowPage, size/4/shadowWords), high: map[uint64]*shadowPage{}, common: map[uint64]news{},
 		told: map[uint32]*news{}}
 }
 

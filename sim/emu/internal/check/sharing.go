@@ -123,6 +123,7 @@ func (s *sharing) poll(t tag) {
 			if l.alien {
 				l.alien = false
 				s.agent.learn(s.order().released(l.w))
+				s.order().polled(s.agent, l.w)
 			}
 			return
 		}
@@ -202,11 +203,7 @@ func (s *sharing) step(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 }
 
 func readsTwo(c rv32.Opcode) bool {
-	switch {
-	case c >= rv32.ADD && c <= rv32.REMU, c >= rv32.MIN && c <= rv32.ROR, c == rv32.PACK:
-		return true
-	}
-	return false
+	return c >= rv32.ADD && c <= rv32.REMU || c >= rv32.MIN && c <= rv32.ROR || c == rv32.PACK
 }
 
 func (s *sharing) load(o rv32.Inst, addr, n uint32, inL1 bool) bool {
@@ -256,16 +253,8 @@ func (s *sharing) waits(addr, n uint32) bool {
 
 // unseen returns the last write of n bytes at addr that nothing orders before, or 0.
 func (s *sharing) unseen(c *cell, addr, n uint32) epoch {
-	bytes := uint8((1<<n - 1) << (addr & 3))
-	for _, e := range [...]struct {
-		bytes uint8
-		w     epoch
-	}{{c.bytes, c.w}, {c.older, c.before}} {
-		if bytes&e.bytes != 0 && e.w != 0 && e.w.agent() != s.agent.index && s.agent.known.at(e.w.component()) < e.w.time() {
-			return e.w
-		}
-	}
-	return 0
+	by := stamp{agent: s.agent, known: s.agent.known, landed: unfinished} // a processor sees its own stores
+	return c.last(uint8((1<<n-1)<<(addr&3)), &by)
 }
 
 func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
@@ -304,9 +293,10 @@ func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 		v = word.Insert(old, v, addr&2*8, 0xFFFF)
 	}
 	by := stamp{agent: a, time: a.time, known: a.known, landed: a.time, pc: s.core.PC()}
+	from := Origin{Tile: t, Core: s.core}
 	cl, ok := t.shadow.wrote(s.order(), &by, l1Stores, uint64(addr&^3), bytesAt(uint64(addr), uint64(addr&^3), uint64(n)), v == old)
-	return (ok || s.order().refuse(Origin{Tile: t, Core: s.core}, "store to", "L1", t.shadow, &by, uint64(addr), int(n), cl)) &&
-		s.order().codeWritten(Origin{Tile: t, Core: s.core}, &by, t, addr, int(n))
+	return (ok || s.order().refuse(from, "store to", t.shadow, &by, uint64(addr), int(n), cl)) &&
+		s.order().codeWritten(from, &by, t, addr, int(n))
 }
 
 // queued puts a store into the queue: the last but three has left it.

@@ -1,6 +1,9 @@
 package check
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
@@ -65,6 +68,7 @@ type Flight struct {
 
 	inOrder bool   // its program relies on ReadInOrder
 	passed  uint64 // with inOrder: when its processor started the NoC's next request, or 0
+	seen    stamp  // of an agent that has polled its one word
 }
 
 // signal is an atomic or a write of one word, sent with the processor's earlier writes to the tile
@@ -79,9 +83,9 @@ const maxArriving = 512
 
 // NewTile returns the checks of a tile with so many bytes of L1, for AddTile.
 func NewTile(m Memory, xy chip.XY, size uint32) *Tile {
-	lines := size >> lineShift
+	lines, of := size>>lineShift, fmt.Sprintf(" of tile %v", xy)
 	all := make([]uint16, 4*lines)
-	return &Tile{Memory: m, XY: xy, size: size, shadow: newShadow(size), dst: newShadow(1024 * 4),
+	return &Tile{Memory: m, XY: xy, size: size, shadow: newShadow("L1"+of, size), dst: newShadow("Dst"+of, 1024*4),
 		sources: all[:lines:lines], landings: all[lines : 2*lines : 2*lines], incoming: all[2*lines : 3*lines : 3*lines], pulses: all[3*lines:], signals: map[uint32][]*signal{}}
 }
 
@@ -237,29 +241,25 @@ func (f *Flight) release(seer *Core) {
 func (f *Flight) signal() {
 	for _, t := range f.targets {
 		r := t
-		pending := false
-		for _, g := range r.arriving {
-			pending = pending || g.arriving && g.core == f.core
-		}
-		if !pending {
+		if !slices.ContainsFunc(r.arriving, func(g *Flight) bool { return g.arriving && g.core == f.core }) {
 			continue
 		}
 		word := r.word(uint32(f.q.ToAddr))
-		list := r.signals[word]
-		for i, s := range list {
-			if s.f.core == f.core && s.f.q.Path == f.q.Path {
-				list[i] = &signal{f, word}
-				word = none
-			}
-		}
-		if word == none {
+		list, s := r.signals[word], &signal{f, word}
+		if i := slices.IndexFunc(list, s.succeeds); i >= 0 {
+			list[i] = s
 			continue
 		}
 		if uint64(word) < uint64(r.size) {
 			r.pulses[word>>lineShift]++
 		}
-		r.signals[word] = append(list, &signal{f, word})
+		r.signals[word] = append(list, s)
 	}
+}
+
+// succeeds reports whether old came the same way.
+func (s *signal) succeeds(old *signal) bool {
+	return old.f.core == s.f.core && old.f.q.Path == s.f.q.Path
 }
 
 // word returns the key of signals: the address of a word of L1, or the first address of a stream.
@@ -276,17 +276,11 @@ func (r *Tile) Look(addr uint32) {
 		if !s.f.arrived {
 			continue
 		}
-		known := false
-		for i, old := range r.seen {
-			if old.f.core == s.f.core && old.f.q.Path == s.f.q.Path {
-				if old.f.number < s.f.number {
-					r.seen[i] = s
-				}
-				known = true
-			}
-		}
-		if !known {
+		switch i := slices.IndexFunc(r.seen, s.succeeds); {
+		case i < 0:
 			r.seen = append(r.seen, s)
+		case r.seen[i].f.number < s.f.number:
+			r.seen[i] = s
 		}
 	}
 }
@@ -298,29 +292,19 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 	if load && !store {
 		what = "load of"
 	}
-	if held(r.landings, addr, n) {
+	if held(r.landings, addr, n) || store && held(r.sources, addr, n) {
 		for noc := range r.flights {
 			for _, f := range r.flights[noc] {
-				if f.landing && overlap(f.q.ToAddr, f.q.N, addr, n) {
+				switch {
+				case f.landing && overlap(f.q.ToAddr, f.q.N, addr, n):
 					if !r.refuse(o, addr, f, "%s %d bytes that a NoC read may still be writing: %v, "+
 						"and tile %v has not seen its response counted since", what, n, f, r.XY) {
 						return false
 					}
 					f.found = true
 					f.freeLanding(nil)
-				}
-			}
-		}
-	}
-	if store && held(r.sources, addr, n) {
-		for noc := range r.flights {
-			for _, f := range r.flights[noc] {
-				if f.source && overlap(f.q.FromAddr, f.q.N, addr, n) {
-					if r.chip.knowsPassed(o, f) {
-						f.freeSource(nil)
-						continue
-					}
-					if !r.refuse(o, addr, f, "store to %d bytes that a NoC write may still be reading: %v, "+
+				case store && f.source && overlap(f.q.FromAddr, f.q.N, addr, n):
+					if !r.chip.knowsPassed(o, f) && !r.refuse(o, addr, f, "store to %d bytes that a NoC write may still be reading: %v, "+
 						"and tile %v has not seen its data read since (WRITE_REQS_OUTGOING_ID 0, or acknowledged)", n, f, r.XY) {
 						return false
 					}
