@@ -67,7 +67,9 @@ void kernel_main() {
     noc_async_read_page(0, source, l1);
     noc_async_read_barrier();
     volatile tt_l1_ptr uint32_t* data = reinterpret_cast<volatile tt_l1_ptr uint32_t*>(l1);
-    for (uint32_t i = 0; i < words; i++) data[i] += 1;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < words; i++) data[i] = last = data[i] + 1;
+    while (data[words - 1] != last);  // the NoC might read L1 before the stores are there
     noc_async_write_page(0, target, l1);
     noc_async_write_barrier();
 }
@@ -85,7 +87,9 @@ void kernel_main() {  // each core of a ring waits for the one before, adds its 
         if (me != 0 || round != 0) noc_semaphore_wait_min(turn, round + (me != 0));
         else for (uint32_t i = 0; i < 32; i++) sum[i] = 0;
         sum[0] += me + 1;
-        sum[1 + me % 7] += round;
+        uint32_t last = sum[1 + me % 7] + round;
+        sum[1 + me % 7] = last;
+        while (sum[1 + me % 7] != last);  // the NoC might read L1 before the stores are there
         if (me != 0 || round + 1 < rounds || true) {
             noc_async_write(l1, get_noc_addr(x, y, l1), 128);
             noc_async_write_barrier();
