@@ -548,6 +548,11 @@ func overflowChecks() (list checkList) {
 			r.run(r.worker(0, 0), a.stw(put, 0).stw(taken, 0).halt()) // as firmware does before a program
 		}).says(fmt.Sprintf("BRISC pc=|stream: circular buffer of stream %d: 3 pages are taken, and 2 are there", n))
 	}
+	counters("a page is taken after one that wasn't there", func(r *rig, right bool) {
+		v, taken := r.worker(0, 0), r.c.params.Stream.Reg(1, chip.RemoteDestBufStart)
+		r.write(v, uint64(taken), []byte{1, 0, 0, 0})
+		r.run(v, onB().stw(taken, choose[uint32](right, 0, 2)).halt())
+	}).says("stream 1: 1 pages are taken, and 0 are there")
 	return list
 }
 

@@ -346,5 +346,5 @@ func (t *tile) checkTaken(o origin, off, v uint32) bool {
 		return true
 	}
 	return t.chip.flag(o, "counters", undefined, "stream", uint64(streamBase+off),
-		"circular buffer of stream %d: %d pages are taken, and %d are there", n, uint16(v)-taken, put-taken)
+		"circular buffer of stream %d: %d pages are taken, and %d are there", n, uint16(v)-taken, max(0, int16(put-taken)))
 }
