@@ -179,15 +179,9 @@ func (r *Tile) claim(q *Transfer, addr uint64, n int, write bool) bool {
 
 func (r *Tile) expect(f *Flight) {
 	if len(r.arriving) >= maxArriving {
-		live := r.arriving[:0]
-		for _, g := range r.arriving {
-			if g.arriving {
-				live = append(live, g)
-			}
-		}
-		clear(r.arriving[len(live):])
-		if r.arriving = live; len(live) >= maxArriving*3/4 {
-			live[0].publish()
+		r.arriving = slices.DeleteFunc(r.arriving, func(g *Flight) bool { return !g.arriving })
+		if len(r.arriving) >= maxArriving*3/4 {
+			r.arriving[0].publish()
 		}
 	}
 	r.arriving = append(r.arriving, f)
