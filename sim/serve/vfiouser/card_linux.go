@@ -37,21 +37,11 @@ func New(fn driver.Function, cfg Config) (*Card, error) {
 		return nil, fmt.Errorf("vfiouser: %w: the function's ids are %#08x, those of %v are %#04x%04x",
 			ErrConfig, id, cfg.Arch, p.PCI.Device, p.PCI.Vendor)
 	}
-	if cfg.BAR4Size != 0 {
-		if cfg.BAR4Size > p.PCI.BARSize[4] {
-			return nil, fmt.Errorf("vfiouser: BAR 4 of %d bytes: %w: the chip has %d", cfg.BAR4Size, ErrConfig, p.PCI.BARSize[4])
-		}
-		p.PCI.BARSize[4] = cfg.BAR4Size
-	}
-	s, err := newSpace(p, cfg.Board)
-	if err != nil {
-		return nil, err
-	}
-	c := &Card{fn: fn, p: p, space: s, report: cfg.Report}
+	c := &Card{fn: fn, p: p, space: newSpace(p, cfg.Board), report: cfg.Report}
 	if c.report == nil {
 		c.report = func(error) {}
 	}
-	c.mem.master = func() bool { return s.word(regCommand)&commandMaster != 0 }
+	c.mem.master = func() bool { return c.space.word(regCommand)&commandMaster != 0 }
 	fn.AttachDMA(&c.mem)
 	c.board.reset = func() { _ = c.reset() } // reset reports its error
 	if a, ok := fn.(driver.ResetAsker); ok {

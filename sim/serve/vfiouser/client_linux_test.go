@@ -349,8 +349,6 @@ func TestNotPresented(t *testing.T) {
 	for name, c := range map[string]Config{
 		"no architecture":      {},
 		"another architecture": {Arch: chip.Blackhole},
-		"an odd BAR":           {Arch: chip.Wormhole, BAR4Size: 12345},
-		"a BAR too large":      {Arch: chip.Wormhole, BAR4Size: 1 << 40},
 	} {
 		fails(t, second(New(newFake(chip.Wormhole), c)), ErrConfig, "%s", name)
 	}

@@ -8,9 +8,8 @@ import (
 
 // Config describes the card.
 type Config struct {
-	Arch     chip.Arch // determines BAR sizes and ids
-	Board    uint16    // the PCI subsystem id, one of package chip's board codes
-	BAR4Size uint64    // in bytes, if not 0, a power of two; Blackhole's firmware can configure it
+	Arch  chip.Arch // determines BAR sizes and ids
+	Board uint16    // the PCI subsystem id, one of package chip's board codes
 
 	// Report, if not nil, is called from any goroutine with each disconnection's reason, and once
 	// with why the chip stopped.

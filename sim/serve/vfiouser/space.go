@@ -1,7 +1,6 @@
 package vfiouser
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -60,7 +59,7 @@ type space struct {
 	barSize [6]uint64
 }
 
-func newSpace(p *chip.Params, board uint16) (*space, error) {
+func newSpace(p *chip.Params, board uint16) *space {
 	s := &space{barSize: p.PCI.BARSize}
 	put16 := func(off int, v, mask uint16) {
 		order.PutUint16(s.start[off:], v)
@@ -80,9 +79,6 @@ func newSpace(p *chip.Params, board uint16) (*space, error) {
 		n := s.barSize[i]
 		if n == 0 {
 			continue
-		}
-		if n&(n-1) != 0 || n < 16 {
-			return nil, fmt.Errorf("vfiouser: BAR %d of %d bytes: %w: want a power of two", i, n, ErrConfig)
 		}
 		kind := uint32(4) // 64-bit memory
 		if i != 2 {       // windows, unlike registers, may be prefetched
@@ -136,7 +132,7 @@ func newSpace(p *chip.Params, board uint16) (*space, error) {
 	put32(timerControl, 0, ^uint32(0))
 	put32(timerTarget, 0, ^uint32(0))
 	s.now = s.start
-	return s, nil
+	return s
 }
 
 func (s *space) read(off int, p []byte) {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestErrorReporting(t *testing.T) {
-	s := value(newSpace(chip.Blackhole.Params(), 0x40))(t)
+	s := newSpace(chip.Blackhole.Params(), 0x40)
 	read := func(off int) uint32 {
 		var p [4]byte
 		s.read(off, p[:])
