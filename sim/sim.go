@@ -95,6 +95,9 @@ func RunToIdle() Option { return func(c *config) { c.chip.Synchronous, c.chip.Ma
 // Track notes what is done in DRAM, and in workers' L1 from emu.FirstL1 on, for emu.Chip.TakeTrack.
 func Track() Option { return func(c *config) { c.chip.Track = true } }
 
+// Launches tells of the programs that tiles execute.
+func Launches(l *emu.Launches) Option { return func(c *config) { c.chip.Launches = l } }
+
 // RefreshWaivers sets where a chip gets the waivers of new code: see emu.Config.RefreshWaivers.
 func RefreshWaivers(f func() []emu.Waiver) Option {
 	return func(c *config) { c.chip.RefreshWaivers = f }

@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -583,4 +587,98 @@ func processesOf(t *testing.T, a, b string) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// The report has the operations, cores, replays and sub-devices that the program prints, and the
+// same times in each run: a clock for each instruction.
+func TestTTNNPerf(t *testing.T) {
+	r := newTTNN(t)
+	for chip, mhz := range map[string]float64{"wormhole": 1000, "blackhole": 1350} {
+		var times []string
+		for range 2 {
+			dir := t.TempDir()
+			out, errs, code := r.output("--chip", chip, "--perf", dir, "testdata/ttnn_perf.py")
+			if code != 0 {
+				t.Fatalf("%s: exit code %d: %s", chip, code, errs)
+			}
+			rows := perfRows(t, dir)
+			var have, device, workers strings.Builder
+			ns := map[string]float64{}
+			for _, row := range rows {
+				fmt.Fprintf(&have, "program,%s,%s,%s,%s\n", row["OP CODE"], row["CORE COUNT"], row["METAL TRACE REPLAY SESSION ID"],
+					row["SUB DEVICE ID"])
+				for name, v := range row {
+					n, err := strconv.ParseFloat(v, 64)
+					if ns[name] = n - ns[name]; strings.HasPrefix(name, "DEVICE ") && strings.HasSuffix(name, "DURATION [ns]") && v != "" {
+						fmt.Fprintln(&device, name, v)
+						if err != nil || n <= 0 || n > 1e6 {
+							t.Errorf("%s: %s of %s is %q", chip, name, row["OP CODE"], v)
+						}
+					}
+				}
+				if row["OP CODE"] != "GenericOpDeviceOperation" {
+					ns = map[string]float64{}
+				} else if row["DEVICE BRISC KERNEL DURATION [ns]"] != "" {
+					t.Errorf("%s: a time of BRISC, which has no kernel", chip)
+				} else if more := ns["DEVICE NCRISC KERNEL DURATION [ns]"] * mhz / 1000; row["CORE COUNT"] == "2" &&
+					math.Abs(more-10000) > 5 {
+					t.Errorf("%s: 10,000 further instructions took %v clocks", chip, more)
+				}
+				if row["SUB DEVICE ID"] == "" {
+					fmt.Fprintf(&workers, "workers,%s\n", row["AVAILABLE WORKER CORE COUNT"])
+				} else if want := map[string]string{"0": "16", "1": "8"}[row["SUB DEVICE ID"]]; row["AVAILABLE WORKER CORE COUNT"] != want {
+					t.Errorf("%s: sub-device of %s workers, want %s", chip, row["AVAILABLE WORKER CORE COUNT"], want)
+				}
+			}
+			all, _, _ := strings.Cut(workers.String(), "\n")
+			if got := all + "\n" + have.String(); got != out {
+				t.Errorf("%s: the report has %s, the program had %s", chip, got, out)
+			}
+			lines := strings.Split(device.String(), "\n")
+			slices.Sort(lines)
+			times = append(times, strings.Join(lines, "\n"))
+		}
+		if d := cmp.Diff(times[0], times[1]); d != "" {
+			t.Errorf("%s: other times in a second run: %s", chip, d)
+		}
+	}
+}
+
+func perfRows(t *testing.T, dir string) (rows []map[string]string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "ops_perf_results.csv"))
+	must(t, err)
+	table, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
+	must(t, err)
+	for _, record := range table[1:] {
+		row := map[string]string{}
+		for i, v := range record {
+			row[table[0][i]] = v
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func TestTTNNPerfReport(t *testing.T) {
+	r := newTTNN(t)
+	tool := filepath.Join(filepath.Dir(r.python), "tt-perf-report")
+	if _, err := os.Stat(tool); err != nil {
+		t.Skip("no tt-perf-report beside REPRISE_TTNN_PYTHON: pip install tt-perf-report==1.4.1:", err)
+	}
+	for _, chip := range []string{"wormhole", "blackhole"} {
+		dir := t.TempDir()
+		if _, errs, code := r.output("--chip", chip, "--perf", dir, "testdata/ttnn_perf.py"); code != 0 {
+			t.Fatalf("%s: exit code %d: %s", chip, code, errs)
+		}
+		var out bytes.Buffer
+		c := startCommand(t, &out, tool, "--no-color", "--no-summary", filepath.Join(dir, "ops_perf_results.csv"))
+		err := c.Wait()
+		for _, want := range []string{"Architecture: " + chip, "MatmulDeviceOperation 64 x 64 x 64", "LoFi BF16 x BF16 => BF16",
+			"12 device ops, 0 host ops", "Sub Device"} {
+			if err != nil || !strings.Contains(out.String(), want) {
+				t.Fatalf("%s: %v: no %q in %s%s", chip, err, want, &out, &c.err)
+			}
+		}
+	}
 }

@@ -17,6 +17,7 @@ import (
 // launch is what a core's launch message says of the program that it executes.
 type launch struct {
 	operation            uint32 // tt-metal's number of the program's operation
+	enables              uint32 // a bit for each processor with a kernel
 	semaphores, circular uint32 // L1 addresses
 	buffers              int
 }
@@ -37,6 +38,7 @@ func launchOf(l *abi.Layout, read stack.Memory) (out launch, ok bool) {
 	f, slot := &l.Launch, binary.LittleEndian.Uint32(message[l.Launch.ConfigBase:])
 	return launch{
 		operation:  binary.LittleEndian.Uint32(message[f.HostID:]),
+		enables:    f.Enabled(message),
 		semaphores: slot + uint32(binary.LittleEndian.Uint16(message[f.Semaphores:])),
 		circular:   slot + uint32(binary.LittleEndian.Uint16(message[f.Circular:])),
 		buffers:    f.CircularBuffers,

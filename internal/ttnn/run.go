@@ -49,6 +49,9 @@ type Run struct {
 	// Tensors, if not empty, is a file for the tensors that the program's variables hold when it
 	// replays a trace, for package recording.
 	Tensors string
+	// Calls, if not empty, is a file for the calls of operations and the replays, for
+	// [Run.WritePerf].
+	Calls string
 }
 
 // Prepare writes the machine's description into the cache and returns environ with further
@@ -99,6 +102,9 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	if r.Tensors != "" {
 		env.set("REPRISE_TENSORS", r.Tensors)
 	}
+	if r.Calls != "" {
+		env.set("REPRISE_PERF", r.Calls)
+	}
 	if r.Settings.Findings != "" || r.Settings.Report != "" {
 		env.set("REPRISE_OPERATIONS", "")
 	}
@@ -110,7 +116,7 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	if remote {
 		env.preset(variableSlow, "1") // tt-umd gives a simulated chip without a PCI interface no queues
 	}
-	if len(r.Settings.Checks) > 0 || r.Settings.Record != "" || r.Settings.Schedule != "" {
+	if len(r.Settings.Checks) > 0 || r.Settings.Record != "" || r.Settings.Perf != "" || r.Settings.Schedule != "" {
 		env.preset(variableTelemetry, "1") // it never waits, and accepts data if a counter is the same before and after, which is a race
 	}
 	if r.Settings.Findings != "" || r.Settings.ServeUMD != "" {

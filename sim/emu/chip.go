@@ -111,6 +111,9 @@ type Config struct {
 	// Parallel does nothing then.
 	Track bool
 
+	// Launches, if not nil, is told of the programs that tiles execute. Parallel does nothing then.
+	Launches *Launches
+
 	// Identity is the chip's name for itself and its firmware; by default a card's with one chip.
 	Identity Identity
 

@@ -44,6 +44,7 @@ type core struct {
 	base               int    // executed in the slice, or window, before the budget
 	ahead              uint64 // of its slice's clock, in what it reads of wall clocks
 	retired            uint64
+	until              uint64 // with Config.Launches: the clock up to which it has executed
 
 	state       coreState
 	proc        chip.Processor

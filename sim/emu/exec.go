@@ -287,6 +287,10 @@ func (c *core) run(n int) stop {
 			c.count(n)
 			return stopHalt
 		}
+		if c.tile.starts != nil {
+			c.left = n
+			c.tile.starts.at(c.proc, c.pc)
+		}
 		base := c.pc &^ (pageBytes - 1)
 		idx := int(c.pc % pageBytes >> 2)
 		ops := pg.ops[:]

@@ -30,6 +30,9 @@ const (
 	flagWatch = translate.Watched // a parked core has read a word of the line: a bit for each word, by the low bits of its index
 	flagCode  = 1 << 4            // instructions in the line are decoded
 	flagTrap  = 1 << 5            // RefuseUnwritten: every store is checked
+	flagGo    = 1 << 6            // has go messages: see Launches
+
+	flagTouch = flagWatch | flagCode | flagGo // those of which touched is told
 )
 
 func watchFlag(word uint32) uint8 { return 1 << (word & 3) }

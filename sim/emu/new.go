@@ -29,6 +29,14 @@ func (t *tile) newChecks() {
 	if cfg.RefuseRaces {
 		t.check = check.NewTile(t, t.xy, t.size)
 	}
+	if l := cfg.Launches; l != nil && t.kind == chip.Tensix {
+		t.memory(l.Go + 4*l.Entries) // and all that firmware uses
+		for at := l.Go; at < l.Go+4*l.Entries; at += 4 {
+			t.flags[at>>lineShift] |= flagGo
+		}
+		t.starts = &launches{of: l, read: t.chip.readCore, now: Launch{Chip: t.chip.topology, Tile: t.xy},
+			clock: func(p chip.Processor) uint64 { return t.chip.now(origin{core: t.core(p)}) }}
+	}
 	for _, k := range t.cores {
 		if cfg.DataCache && t.blackhole() {
 			k.cache = new(dataCache)

@@ -115,7 +115,10 @@ func (t *tile) touched(line uint32) {
 	if t.chip.visited {
 		return
 	}
-	keep := f & flagTrap
+	if f&flagGo != 0 {
+		t.starts.signalled(t.l1)
+	}
+	keep := f & (flagTrap | flagGo)
 	for _, p := range t.polls {
 		if p.word>>(lineShift-2) != line {
 			continue

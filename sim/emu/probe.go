@@ -53,6 +53,10 @@ func (c *core) probe() (waiting bool, st stop) {
 		}
 		c.wait.at(c.pc, n)
 		c.base = base + used
+		if c.tile.starts != nil {
+			c.left = c.budget
+			c.tile.starts.at(c.proc, c.pc)
+		}
 		st := c.step(ops[:n])
 		used += c.used
 		if st != stopSlice || !pure {

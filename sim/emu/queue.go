@@ -39,6 +39,7 @@ const (
 	minSlice      = 512
 	maxSlice      = 4096
 	maxSliceDelay = 128 // with Config.Delay, to overlap requests in flight
+	timedSlice    = 32  // with Config.Launches
 )
 
 // sched runs the chip. The token in tok is the right to touch the chip; a channel passes it on in

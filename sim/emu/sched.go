@@ -326,9 +326,29 @@ func (s *sched) step() int {
 	if s.idle.skips(&k.quiet) {
 		return 1
 	}
-	n, _ := s.slice(k, &s.rng)
+	n := 0
+	if s.chip.cfg.Launches != nil {
+		n = s.inTime(k)
+	} else {
+		n, _ = s.slice(k, &s.rng)
+	}
 	s.longest = max(s.longest, n+int(k.ahead))
 	return n + 1
+}
+
+// inTime runs a core from where it was in time up to the end of the round, and returns how long
+// the round has to be. Slices may end early, and probes may make them long.
+func (s *sched) inTime(k *core) int {
+	n, more := int(max(k.until, s.clock)-s.clock), true
+	for more && n < timedSlice {
+		used := 0
+		k.base += n
+		used, more = s.slice(k, &s.rng)
+		k.base -= n
+		n, more = n+used, more && used > 0
+	}
+	k.until = s.clock + uint64(n)
+	return min(n, timedSlice)
 }
 
 // slice runs core k for a drawn number of instructions and finds out whether it waits. It returns
@@ -339,11 +359,17 @@ func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
 	if s.chip.cfg.Delay > 0 {
 		limit = maxSliceDelay
 	}
+	timed := s.chip.cfg.Launches != nil
+	if timed {
+		limit = timedSlice
+	}
 	st := stopSlice
 	if !k.probeFirst {
 		n := min(k.slice, limit)
 		// Jitter, so that seeds differ in more than the order of cores.
-		n = n/2 + 1 + int(draw.next()%uint64(n/2+1))
+		if !timed {
+			n = n/2 + 1 + int(draw.next()%uint64(n/2+1))
+		}
 		if len(s.events) > 0 { // they are handled at the ends of slices
 			n = min(n, int(max(s.events[0].at, s.clock+1)-s.clock))
 		}
@@ -400,9 +426,9 @@ func (c *Chip) Close() error {
 	return nil
 }
 
-// maxBeside is how many slices a chip with Track executes while only Ethernet tiles run, whose
-// firmware of tt-metal counts in L1 and never waits; fewer with Findings or a Schedule, which are
-// slower.
+// maxBeside is how many slices a chip with Track or Launches executes while only Ethernet tiles
+// run, whose firmware of tt-metal counts in L1 and never waits; fewer with Findings or a Schedule,
+// which are slower.
 const (
 	maxBeside     = 256
 	besideChecked = 1
@@ -410,7 +436,7 @@ const (
 
 // idleBesideEthernet reports whether a chip on which only Ethernet tiles run counts as idle.
 func (c *Chip) idleBesideEthernet() bool {
-	return c.track != nil || c.cfg.Findings != nil || c.cfg.Schedule != nil
+	return c.track != nil || c.cfg.Launches != nil || c.cfg.Findings != nil || c.cfg.Schedule != nil
 }
 
 func (s *sched) onlyEthernet() bool {

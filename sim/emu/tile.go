@@ -33,6 +33,7 @@ type tile struct {
 	writers *check.Writers
 	check   *check.Tile
 	track   *Track // of L1
+	starts  *launches
 
 	iram      []uint32 // of NCRISC and Wormhole's Ethernet tiles, once filled
 	iramCode  []codePage
@@ -149,7 +150,7 @@ func (t *tile) grow(end uint32) {
 func (t *tile) stored(addr uint32, n int) {
 	t.nowKnown(addr, n)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
-		if t.flags[line]&(flagCode|flagWatch) != 0 {
+		if t.flags[line]&flagTouch != 0 {
 			t.touched(line)
 		}
 	}
@@ -171,7 +172,7 @@ func (t *tile) take(addr uint32, n int, data []uint32) {
 	}
 	copy(there, data)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
-		if t.flags[line]&(flagCode|flagWatch) != 0 {
+		if t.flags[line]&flagTouch != 0 {
 			t.touched(line)
 		}
 	}

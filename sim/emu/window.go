@@ -14,7 +14,8 @@ import (
 // wide reports whether enough tiles have runnable cores for a window.
 func (s *sched) wide() bool {
 	cfg := &s.chip.cfg
-	if !cfg.Parallel || len(s.queue)-s.pos < minTiles || cfg.Delay > 0 || cfg.Track || cfg.RefuseCounters || cfg.checks() {
+	if !cfg.Parallel || len(s.queue)-s.pos < minTiles || cfg.Delay > 0 || cfg.Track || cfg.RefuseCounters ||
+		cfg.Launches != nil || cfg.checks() {
 		return false
 	}
 	var seen [minTiles]*tile

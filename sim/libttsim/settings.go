@@ -54,6 +54,9 @@ type Settings struct {
 	Schedule       string `json:"schedule,omitempty"`
 	ScheduleResult string `json:"scheduleResult,omitempty"`
 	Stop           bool   `json:"stop,omitempty"`
+	// Perf is the path of a file for the times of programs (ttnn.PerfRecorder). The chip then runs
+	// inside the host's accesses.
+	Perf string `json:"perf,omitempty"`
 	// Record is the path of a file for [Steps]. The chip then runs inside the host's accesses.
 	Record string `json:"record,omitempty"`
 }
@@ -107,10 +110,10 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 		return spec, nil, fmt.Errorf("libttsim: machine %q: %w: use one of %s", s.Machine, ErrSettings, strings.Join(names, ", "))
 	}
 	opts := []sim.Option{sim.Seed(s.Seed)}
-	if s.Record == "" {
+	if s.Record == "" && s.Perf == "" {
 		opts = append(opts, sim.EasesIdle())
 	}
-	if s.Record == "" && s.Findings == "" && s.Schedule == "" {
+	if s.Record == "" && s.Perf == "" && s.Findings == "" && s.Schedule == "" {
 		opts = append(opts, sim.Paced())
 	} else {
 		opts = append(opts, sim.RunToIdle())

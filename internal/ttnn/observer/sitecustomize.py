@@ -4,15 +4,17 @@ Python imports this module before the program, which stays as it is. The variabl
 of a file, to which signal 41 of a process writes the stacks of its threads, and REPRISE_OPERATIONS one with the operations that were
 called, if it was set. Each line of the file that REPRISE_TENSORS names is the number of a
 replay and the tensors on the device that the program's variables hold then, or that its newest graph capture has: names, addresses,
-shapes, types and layouts.
+shapes, types and layouts. REPRISE_PERF names a file for the calls of operations and replays of traces, for reprise ttnn run --perf.
 """
 import faulthandler
 import importlib
 import importlib.util
 import json
+import math
 import os
 import re
 import sys
+import time
 import types
 
 DEPTH = 5  # of lists, dictionaries and objects in each other
@@ -192,6 +194,123 @@ def note_operations(ttnn, file):
     operation.__call__ = noted
 
 
+def time_operations(ttnn, path):
+    """Writes a line for each call of an operation and each replay of a trace, as perfCall of internal/ttnn/perf.go."""
+    graph, number = ttnn._ttnn.graph, getattr(ttnn._ttnn, "get_device_operation_id", None)
+    operation = getattr(ttnn.decorators, "FastOperation", None)
+    if number is None or operation is None:
+        return
+    call, out, inside, trace = operation.__call__, open(path, "a", buffering=1, encoding="utf8"), False, None
+
+    def write(start, **line):
+        print(json.dumps({"Start": start, "Stop": time.monotonic_ns(), **line}), file=out)
+
+    def timed(self, *args, **kwargs):
+        nonlocal inside
+        if inside:
+            return call(self, *args, **kwargs)
+        inside, first, result, start = True, number(), None, time.monotonic_ns()
+        device = device_of(ttnn, (args, kwargs))
+        before = device and device.num_program_cache_entries()
+        graph.begin_graph_capture(graph.RunMode.NORMAL)
+        try:
+            result = call(self, *args, **kwargs)
+            return result
+        finally:
+            nodes, inside = graph.end_graph_capture(), False
+            end = number()
+            if end != first:
+                device = device or device_of(ttnn, result)
+                rows = [cells(nodes, n) for n in nodes if is_program(n)]
+                after = device and device.num_program_cache_entries()
+                if len(rows) == 1 and before is not None and after:
+                    rows[0]["PROGRAM CACHE HIT"] = str(before == after)
+                if len(rows) != end - first:  # of some programs the graph has no operation
+                    rows = [{"OP CODE": self.python_fully_qualified_name}] * (end - first)
+                grid = device and device.compute_with_storage_grid_size()
+                write(start, First=first, End=end, Trace=trace, Rows=rows, Grid=[grid.x, grid.y] if grid else [0, 0])
+
+    def replayed(execute):
+        def execute_trace(*args, **kwargs):
+            start = time.monotonic_ns()
+            result = execute(*args, **kwargs)
+            write(start, Replay=True, Trace=trace_number(kwargs.get("trace_id", args[1] if len(args) > 1 else None)))
+            return result
+
+        return execute_trace
+
+    def captured(function, begins):
+        def capture(*args, **kwargs):
+            nonlocal trace
+            result = function(*args, **kwargs)
+            trace = trace_number(result) if begins else None
+            return result
+
+        return capture
+
+    operation.__call__ = timed
+    ttnn.execute_trace = replayed(ttnn.execute_trace)
+    ttnn.begin_trace_capture = captured(ttnn.begin_trace_capture, True)
+    ttnn.end_trace_capture = captured(ttnn.end_trace_capture, False)
+
+
+def trace_number(trace):
+    digits = re.search(r"\d+", str(trace))
+    return int(digits[0]) if digits else None
+
+
+def device_of(ttnn, value, depth=DEPTH):
+    """The device of the first tensor in a call's arguments or results, or among them; None without."""
+    if hasattr(value, "num_program_cache_entries"):
+        return value
+    if isinstance(value, ttnn.Tensor):
+        return value.device() if ttnn.is_tensor_storage_on_device(value) and value.is_allocated() else None
+    if isinstance(value, (list, tuple, dict)) and depth:
+        for v in value.values() if isinstance(value, dict) else value:
+            if device := device_of(ttnn, v, depth - 1):
+                return device
+    return None
+
+
+def is_program(node):
+    """Whether a node of a graph is the start of an operation's program: functions of C++ have namespaces."""
+    return node["node_type"] == "function_start" and "::" not in node["params"]["name"]
+
+
+def cells(nodes, start):
+    """What a graph capture has of an operation, as tt-metal names the columns of its profiler."""
+    arguments = [a for a in start["arguments"] if "Tensor(storage=" not in a]  # tensors have columns of their own
+    attributes = "; ".join(f"'arg_{i}': '{a.replace(chr(39), '')}'" for i, a in enumerate(arguments))
+    row = {"OP CODE": start["params"]["name"], "ATTRIBUTES": "{" + attributes + "}"}
+    if fidelity := re.search(r"math_fidelity=(?:MathFidelity::)?(\w+)", attributes):
+        row["MATH FIDELITY"] = fidelity[1]
+    end = next(
+        (
+            n
+            for n in nodes[start["counter"] :]
+            if n["node_type"] == "function_end" and n["stacking_level"] == start["stacking_level"]
+        ),
+        {"connections": []},
+    )
+    for kind, numbers in ("INPUT", start["input_tensors"]), ("OUTPUT", end["connections"]):
+        for i, node in enumerate(n for n in (nodes[k] for k in numbers) if n["node_type"] == "tensor"):
+            row |= {f"{kind}_{i}_{name}": value for name, value in tensor_cells(node["params"]).items()}
+    return row
+
+
+def tensor_cells(params):
+    last = lambda k: str(params.get(k, "")).rsplit(":", 1)[-1]
+    shape = [int(v) for v in re.findall(r"\d+", params["shape"])]
+    dims = [1] * (4 - len(shape)) + shape
+    dims = [math.prod(dims[: len(dims) - 3])] + dims[-3:]
+    padded = list(dims)
+    if last("layout") == "TILE":
+        padded[2:] = [-(-n // 32) * 32 for n in dims[2:]]
+    memory = re.search(r"TensorMemoryLayout::(\w+),buffer_type=BufferType::(\w+)", params.get("memory_config", ""))
+    row = {f"{axis}_PAD[LOGICAL]": f"{p}[{n}]" for axis, p, n in zip("WZYX", padded, dims)}
+    return row | {"LAYOUT": last("layout"), "DATATYPE": last("dtype"), "MEMORY": f"{memory[2]}_{memory[1]}" if memory else "HOST"}
+
+
 stacks = os.memfd_create("stacks")
 faulthandler.register(41, stacks, all_threads=True)
 os.environ["REPRISE_STACKS"] = f"{os.getpid()} {stacks}"
@@ -202,6 +321,8 @@ if "REPRISE_OPERATIONS" in os.environ:
     noted.append(lambda ttnn: note_operations(ttnn, operations))
 if "REPRISE_TENSORS" in os.environ:
     noted.append(watch)
+if "REPRISE_PERF" in os.environ:
+    noted.append(lambda ttnn: time_operations(ttnn, os.environ["REPRISE_PERF"]))
 if noted:
     sys.meta_path.insert(0, Finder(noted))
 

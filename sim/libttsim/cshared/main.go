@@ -56,6 +56,7 @@ var (
 	endOnce sync.Once
 
 	found     *findings.Collector // nil: a finding stops the chip
+	perf      *ttnn.PerfRecorder  // of all machines one after another, or nil
 	scheduled *schedules.Run      // of all machines one after another, or nil
 )
 
@@ -166,6 +167,12 @@ func reprise_init() {
 			found.Add(slices.IndexFunc(m.Chips(), func(c *emu.Chip) bool { return c.Topology() == f.Topology() }), f)
 		}))
 	}
+	if err == nil && s.Perf != "" {
+		var o sim.Option
+		if o, err = timed(&s, func() []*emu.Chip { return m.Chips() }); err == nil {
+			opts = append(opts, o)
+		}
+	}
 	if err == nil {
 		m, err = libttsim.Start(s, &memory, end, opts...)
 	}
@@ -179,6 +186,21 @@ func reprise_init() {
 		go serveReports(m, reports)
 	}
 	current.Store(m)
+}
+
+// timed returns an option that records the times of programs on chips.
+func timed(s *libttsim.Settings, chips func() []*emu.Chip) (o sim.Option, err error) {
+	spec, err := s.Spec()
+	if err == nil && perf == nil {
+		perf, err = ttnn.NewPerfRecorder(s.Perf)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := perf.Launches(s.Wheel, spec.Arch, func(of *chip.Chip) int {
+		return slices.IndexFunc(chips(), func(c *emu.Chip) bool { return c.Topology() == of })
+	})
+	return sim.Launches(l), err
 }
 
 //export reprise_exit
@@ -200,6 +222,9 @@ func finish(m *libttsim.Machine) error {
 	err := m.Close()
 	if found != nil {
 		err = errors.Join(err, found.Close())
+	}
+	if perf != nil {
+		err = errors.Join(err, perf.Err())
 	}
 	if path := m.Settings().ScheduleResult; path != "" {
 		b, _ := json.Marshal(scheduled.Result()) // there is nothing in it that JSON lacks

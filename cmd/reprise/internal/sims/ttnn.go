@@ -74,6 +74,7 @@ type ttnnRunCmd struct {
 	Chip    string   `placeholder:"ARCH" xor:"machine"`
 	Machine string   `placeholder:"NAME" xor:"machine"`
 	Check   []string `placeholder:"NAME"`
+	Perf    string   `placeholder:"DIR" type:"path"`
 	ttnnReport
 	ttnnSchedules
 	Seed     uint64        `placeholder:"N"`
@@ -108,6 +109,9 @@ func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 		}
 		s.Machine = ttnn.MachineOf(arch)
 	}
+	if c.Perf != "" && (len(c.Check) > 0 || c.Schedules > 0 || c.Schedule != "") {
+		return s, cli.Wrong("--perf", c.Perf, "checks and schedules change the times", "leave them out")
+	}
 	spec, err := s.Spec()
 	if err == nil && (c.Schedules > 0 || c.Schedule != "") && len(spec.Chips) > 1 {
 		err = cli.Wrong("--machine", s.Machine, "several chips have no schedules", "use one chip")
@@ -139,6 +143,9 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 	if len(c.Args) > 1 && c.Args[0] == "--" {
 		c.Args = c.Args[1:]
 	}
+	if c.Perf != "" {
+		return c.timed(ctx, s, r)
+	}
 	if c.Schedules > 0 {
 		return c.explore(ctx, s, r)
 	}
@@ -160,6 +167,17 @@ func (c *ttnnRunCmd) checked(ctx context.Context, s cli.Streams, r *ttnn.Run) er
 	defer os.RemoveAll(dir)
 	r.Settings.Findings = filepath.Join(dir, "findings.json")
 	return cmp.Or(c.start(ctx, s, r), c.reportFindings(ctx, s, r.Settings.Findings))
+}
+
+// timed runs the program and writes the times of its operations.
+func (c *ttnnRunCmd) timed(ctx context.Context, s cli.Streams, r *ttnn.Run) error {
+	dir, err := os.MkdirTemp("", "reprise-perf")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	r.Settings.Perf, r.Calls = filepath.Join(dir, "launches"), filepath.Join(dir, "calls")
+	return cmp.Or(c.start(ctx, s, r), r.WritePerf(ctx, c.Perf))
 }
 
 type ttnnReport struct {

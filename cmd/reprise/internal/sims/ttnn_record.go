@@ -18,8 +18,8 @@ type ttnnRecordCmd struct {
 
 // Validate implements the command.
 func (c *ttnnRecordCmd) Validate() error {
-	if c.Schedules > 0 || c.Schedule != "" {
-		return cli.Wrong("--schedules", "", "a recording has no schedules", "use ttnn run")
+	if c.Schedules > 0 || c.Schedule != "" || c.Perf != "" {
+		return cli.Wrong("--schedules", "", "a recording has no schedules and no times", "use ttnn run")
 	}
 	return cmp.Or(c.ttnnRunCmd.Validate(), c.Recorded.Validate())
 }
