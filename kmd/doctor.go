@@ -111,9 +111,10 @@ func (x *examination) machine() {
 
 func (x *examination) card(ctx context.Context, t Target, n slot) {
 	x.device, x.holders = t.String(), x.s.holders(n.ordinal)
-	skip := func(checks ...string) {
-		for _, c := range checks {
-			x.add(c, StatusSkipped, "not checked: the card can't be used", "")
+	const unusable = "not checked: the card can't be used"
+	skip := func() {
+		for _, c := range []string{"windows", "firmware", "memory", "power", "locks"} {
+			x.add(c, StatusSkipped, unusable, "")
 		}
 	}
 	d, err := Open(ctx, t, WithoutPower(), WithoutWaiting(), InSystem(x.s))
@@ -132,7 +133,8 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 			fix = "sudo modprobe tenstorrent, and list the nodes there are: reprise ls"
 		}
 		x.failed("open", cause(err), fix)
-		skip("chip", "windows", "firmware", "memory", "power", "locks")
+		x.add("chip", StatusSkipped, unusable, "")
+		skip()
 		return
 	}
 	defer d.Close() // read only: its error loses nothing
@@ -141,12 +143,12 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 	x.ok("open", fmt.Sprintf("%s at %s, opened without waiting", d.Arch(), d.Info().BDF()))
 	if err := d.Alive(); err != nil {
 		x.fail("chip", err)
-		skip("windows", "firmware", "memory", "power", "locks")
+		skip()
 		return
 	}
 	if _, _, err := d.TestLock(LockChipInUse); errors.Is(err, ErrResetting) {
 		x.failed("chip", cause(err), "reprise reset --mode post --device "+x.device)
-		skip("windows", "firmware", "memory", "power", "locks")
+		skip()
 		return
 	}
 	x.ok("chip", "answers")

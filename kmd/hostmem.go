@@ -84,7 +84,7 @@ func (m *HostMemory) repin() error {
 		old = m.unpin() // reported only if pinning fails too
 	}
 	if err := d.pinChunks(m, m.chunk, m.config); err != nil {
-		return d.note(errors.Join(d.explainPin(err, len(m.mem), int(hostPage()), nil), old))
+		return d.note(errors.Join(d.explainPin(err, len(m.mem), nil), old))
 	}
 	d.mu.Lock()
 	delete(d.stale, m)
@@ -194,7 +194,7 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 	if c.Memory != nil {
 		m := &HostMemory{dev: d, mem: c.Memory[:size:size]}
 		if err := d.pinChunks(m, chunk, c); err != nil {
-			return nil, d.explainPin(err, size, page, nil)
+			return nil, d.explainPin(err, size, nil)
 		}
 		return d.keep(m)
 	}
@@ -221,7 +221,7 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 		if err == nil {
 			return d.keep(m)
 		}
-		err = errors.Join(d.explainPin(err, size, class, missing), unmapMemory(mem))
+		err = errors.Join(d.explainPin(err, size, missing), unmapMemory(mem))
 		switch {
 		case class == page && regions != nil && errors.Is(err, ErrNotContiguous):
 			return nil, regions // enough huge pages, too few regions
@@ -307,7 +307,7 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 	return nil
 }
 
-func (d *Device) explainPin(err error, size, class int, missing []string) error {
+func (d *Device) explainPin(err error, size int, missing []string) error {
 	switch {
 	case errors.Is(err, ErrBusy):
 		return err

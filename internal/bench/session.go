@@ -37,34 +37,26 @@ import (
 // Family is a group of figures.
 type Family struct {
 	Name, About string
-	device      uses
+	open        func(*session, func() error, ...reprise.Option) error // nil if run opens its own devices
 	run         func(*session) error
 }
 
-type uses uint8
-
-const (
-	opensOwn uses = iota
-	target
-	probeTarget
-)
-
 var families = []Family{
-	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
-	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
-	{"capture", "recording a trace and writing it to DRAM", probeTarget, measureCapture},
-	{"control", "an iteration of a loop in a trace, beside a replay of its body, by the device's clock", target, measureControl},
-	{"arguments", "giving a loaded program other runtime arguments", target, measureArguments},
-	{"events", "recording events, waiting for them on the host, handing over between queues", opensOwn, measureEvents},
-	{"transfer", "writing and reading buffers, by size and page", target, measureTransfer},
-	{"streams", "messages between the host and a kernel that runs, beside reads of a queue", opensOwn, measureStreams},
-	{"wake", "how late a wait on the host notices that something is done, by pace", opensOwn, measureWake},
-	{"open", "opening and closing the device", opensOwn, measureOpen},
-	{"mesh", "opening many chips as one, and what a replay costs the host for each of them", opensOwn, measureMesh},
-	{"tensix", "operations on tiles by a worker's Tensix engines, of two devices if asked", opensOwn, measureTensix},
-	{"ops", "operations on tensors: products in blocks, and what limits them, of two devices if asked", opensOwn, measureOps},
-	{"emulator", "instructions and bytes that an emulated device gets done, idle, busy, and several at once", opensOwn, measureEmulator},
-	{Summarized, "by itself: a table of what users feel, beside what it takes others and what it should take", opensOwn, measureSummary},
+	{"replay", "submitting a replay, waiting for it, for traces of several lengths", nil, measureReplay},
+	{"enqueue", "submitting a program that is loaded", (*session).withProbe, measureEnqueue},
+	{"capture", "recording a trace and writing it to DRAM", (*session).withProbe, measureCapture},
+	{"control", "an iteration of a loop in a trace, beside a replay of its body, by the device's clock", (*session).with, measureControl},
+	{"arguments", "giving a loaded program other runtime arguments", (*session).with, measureArguments},
+	{"events", "recording events, waiting for them on the host, handing over between queues", nil, measureEvents},
+	{"transfer", "writing and reading buffers, by size and page", (*session).with, measureTransfer},
+	{"streams", "messages between the host and a kernel that runs, beside reads of a queue", nil, measureStreams},
+	{"wake", "how late a wait on the host notices that something is done, by pace", nil, measureWake},
+	{"open", "opening and closing the device", nil, measureOpen},
+	{"mesh", "opening many chips as one, and what a replay costs the host for each of them", nil, measureMesh},
+	{"tensix", "operations on tiles by a worker's Tensix engines, of two devices if asked", nil, measureTensix},
+	{"ops", "operations on tensors: products in blocks, and what limits them, of two devices if asked", nil, measureOps},
+	{"emulator", "instructions and bytes that an emulated device gets done, idle, busy, and several at once", nil, measureEmulator},
+	{Summarized, "by itself: a table of what users feel, beside what it takes others and what it should take", nil, measureSummary},
 }
 
 // Families returns the families in running order.
@@ -136,11 +128,8 @@ func pick(names []string) ([]Family, error) {
 }
 
 func (f Family) measure(s *session) error {
-	switch run := func() error { return f.run(s) }; f.device {
-	case target:
-		return s.with(run)
-	case probeTarget:
-		return s.withProbe(run)
+	if f.open != nil {
+		return f.open(s, func() error { return f.run(s) })
 	}
 	runtime.GC()
 	return f.run(s)
@@ -446,18 +435,16 @@ func (p *stamps) job(name string, params []report.Param, burst int, op func() er
 
 // around returns the device's clock before and after op.
 func (p *stamps) around(op func() error) (from, to uint64, err error) {
-	if err := p.queue.Record(p.ctx, p.before); err != nil {
-		return 0, 0, err
+	if err = p.queue.Record(p.ctx, p.before); err == nil && op != nil {
+		err = op()
 	}
-	if op != nil {
-		if err := op(); err != nil {
-			return 0, 0, err
-		}
+	if err == nil {
+		err = p.queue.Record(p.ctx, p.after)
 	}
-	if err := p.queue.Record(p.ctx, p.after); err != nil {
-		return 0, 0, err
+	if err == nil {
+		err = p.after.Wait(p.ctx)
 	}
-	if err := p.after.Wait(p.ctx); err != nil {
+	if err != nil {
 		return 0, 0, err
 	}
 	from, _ = p.before.DeviceTime()

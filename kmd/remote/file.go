@@ -234,24 +234,22 @@ func (t *Target) String() string { return t.Name }
 // Node implements kmd.Target.
 func (t *Target) Node() seam.Node { return node{t} }
 
-type node struct{ t *Target }
-
-func (n node) String() string { return n.t.Name }
+type node struct{ *Target }
 
 func (n node) Open(flags int) (seam.File, error) {
 	if flags&syscall.O_EXCL != 0 {
-		return nil, fmt.Errorf("%s: a chip without a PCI interface can't be opened exclusively: %w", n.t.Name, syscall.EINVAL)
+		return nil, fmt.Errorf("%s: a chip without a PCI interface can't be opened exclusively: %w", n.Name, syscall.EINVAL)
 	}
-	local, err := kmd.Open(context.Background(), n.t.Local, kmd.WithoutWaiting())
+	local, err := kmd.Open(context.Background(), n.Local, kmd.WithoutWaiting())
 	if err != nil {
 		return nil, err
 	}
-	tun, err := OpenTunnel(local, n.t.Tile, n.t.Place)
+	tun, err := OpenTunnel(local, n.Tile, n.Place)
 	if err != nil {
 		local.Close()
 		return nil, err
 	}
-	return &file{t: n.t, local: local, tun: tun, windows: map[uint32]*window{}}, nil
+	return &file{t: n.Target, local: local, tun: tun, windows: map[uint32]*window{}}, nil
 }
 
 // window accesses a remote chip by words, and by blocks for bulk copies. A smaller store is a

@@ -65,27 +65,16 @@ func Read(r io.Reader, t ops.DataType) (*ops.Host, error) {
 	if string(fortran[1]) == "True" && len(shape) > 1 {
 		return nil, wrong("it is in Fortran order: save numpy.ascontiguousarray of it")
 	}
-	switch string(descr[1]) {
-	case "|u1":
-		return host[uint8](shape, t, data)
-	case "<u2":
-		return host[uint16](shape, t, data)
-	case "<u4":
-		return host[uint32](shape, t, data)
-	case "<i4":
-		return host[int32](shape, t, data)
-	case "<f4":
-		return host[float32](shape, t, data)
-	case "|i1":
-		return host[int8](shape, t, data)
-	case "<i2":
-		return host[int16](shape, t, data)
-	case "<f8":
-		return host[float64](shape, t, data)
-	case "<i8":
-		return host[int64](shape, t, data)
+	convert := converters[string(descr[1])]
+	if convert == nil {
+		return nil, wrong("its type is %s, want little-endian integers, float32 or float64", descr[1])
 	}
-	return nil, wrong("its type is %s, want little-endian integers, float32 or float64", descr[1])
+	return convert(shape, t, data)
+}
+
+var converters = map[string]func([]int, ops.DataType, []byte) (*ops.Host, error){
+	"|u1": host[uint8], "<u2": host[uint16], "<u4": host[uint32], "|i1": host[int8], "<i2": host[int16], "<i4": host[int32],
+	"<i8": host[int64], "<f4": host[float32], "<f8": host[float64],
 }
 
 // split returns the header and what follows it.

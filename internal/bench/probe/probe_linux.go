@@ -345,12 +345,7 @@ func (p *Probe) Stage(n uint32) {
 
 // Has reports whether a kind is measured.
 func (p *Probe) Has(k Kind) bool {
-	for _, u := range p.used {
-		if strings.HasPrefix(u, string(k)+": ") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.used, func(u string) bool { return strings.HasPrefix(u, string(k)+": ") })
 }
 
 // ThreadID returns the calling thread's number in this PID namespace, as in [Thread].

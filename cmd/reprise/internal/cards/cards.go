@@ -127,14 +127,6 @@ func toJSON(c kmd.Card) cardJSON {
 	return j
 }
 
-// present returns nil for what isn't known, which JSON leaves out.
-func present[T any](v T, known bool) *T {
-	if !known {
-		return nil
-	}
-	return &v
-}
-
 // problem leaves out the device.
 func problem(err error) string {
 	s := err.Error()

@@ -186,8 +186,10 @@ func newMonitorReport(s *usage.Snapshot) *MonitorReport {
 		i, ok := cards[d.PCI]
 		if !ok || d.Emulated || d.PCI == "" {
 			i = len(r.Devices)
-			r.Devices = append(r.Devices, monitorDevice{Device: d, NUMANode: present(d.NUMANode, d.NUMANode >= 0),
-				Memory: []monitorTotal{}})
+			r.Devices = append(r.Devices, monitorDevice{Device: d, Memory: []monitorTotal{}})
+			if d.NUMANode >= 0 {
+				r.Devices[i].NUMANode = &d.NUMANode
+			}
 			if !d.Emulated {
 				cards[d.PCI] = i
 			}
