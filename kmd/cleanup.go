@@ -94,13 +94,10 @@ func (d *Device) setCleanup(f seam.File, s *NOCStore) error {
 		a.Addr, a.Data = s.Addr, uint64(s.Value)
 	}
 	err := ioctl(f, kabi.IoctlSetNOCCleanup, &a)
-	switch {
-	case errors.Is(err, syscall.EOPNOTSUPP):
+	if errors.Is(err, syscall.EOPNOTSUPP) {
 		return fmt.Errorf("%w: the driver can't store to this chip (%w)", ErrUnsupportedArch, err)
-	case err != nil:
-		return d.note(err)
 	}
-	return nil
+	return d.note(err)
 }
 
 // openCleanupFile opens the device once more. Process end must release the first file, which pins
@@ -205,7 +202,7 @@ func (d *Device) SetPower(p Power) error {
 		err = ioctl(d.file, kabi.IoctlSetPowerState, &a)
 		if errors.Is(err, syscall.EINVAL) {
 			err = fmt.Errorf("%w: it doesn't take power settings (%w)", ErrFirmware, err)
-		} else if err != nil {
+		} else {
 			err = d.note(err)
 		}
 	}

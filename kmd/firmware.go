@@ -82,8 +82,13 @@ func (d *Device) telemetry(ctx context.Context) (*Telemetry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("telemetry pointers %#x and %#x: %w", table, values, err)
 	}
-	word := func(addr uint32) (uint32, error) { return d.Read32(xy, arc.PointerBase+uint64(addr)) }
-	version, err := word(table)
+	word := func(addr uint32) (v uint32) {
+		if err == nil {
+			v, err = d.Read32(xy, arc.PointerBase+uint64(addr))
+		}
+		return v
+	}
+	version, n := word(table), word(table+4)
 	if err != nil {
 		return nil, err
 	}
@@ -91,28 +96,18 @@ func (d *Device) telemetry(ctx context.Context) (*Telemetry, error) {
 		return nil, fmt.Errorf("%w: telemetry version %d.%d.%d, want 1.x or older",
 			ErrFirmware, major, version>>8&0xFF, version&0xFF)
 	}
-	n, err := word(table + 4)
-	if err != nil {
-		return nil, err
-	}
 	if n > d.params.ARC.CSMSize/4 || !d.inCSM(table, 8+4*n) {
 		return nil, fmt.Errorf("%w: telemetry table of %d entries at %#x doesn't fit its memory", ErrFirmware, n, table)
 	}
 	t := &Telemetry{make(map[chip.TelemetryTag]uint32, n)}
 	for i := range n {
-		entry, err := word(table + 8 + 4*i)
+		entry := word(table + 8 + 4*i)
+		if at := values + entry>>16*4; d.inCSM(at, 4) {
+			t.values[chip.TelemetryTag(entry)] = word(at)
+		}
 		if err != nil {
 			return nil, err
 		}
-		at := values + entry>>16*4
-		if !d.inCSM(at, 4) {
-			continue
-		}
-		v, err := word(at)
-		if err != nil {
-			return nil, err
-		}
-		t.values[chip.TelemetryTag(entry)] = v
 	}
 	return t, nil
 }

@@ -103,11 +103,7 @@ func (m *HostMemory) release() error {
 
 // If a reset made the file stale, the kernel keeps the pinned pages until it closes.
 func (m *HostMemory) unpinAndUnmap() error {
-	err := m.unpin()
-	if err != nil {
-		err = m.dev.note(err)
-	}
-	return errors.Join(err, m.unmap())
+	return errors.Join(m.dev.note(m.unpin()), m.unmap())
 }
 
 // The driver wants exactly the pinned ranges.
@@ -161,10 +157,7 @@ const (
 // pages, and ErrBusy if all regions or addresses are taken.
 func (d *Device) Pin(c PinConfig) (*HostMemory, error) {
 	m, err := d.pin(c)
-	if err != nil {
-		return nil, d.opError(err, "pin %s of host memory", humanize.IBytes(uint64(max(c.Size, 0))))
-	}
-	return m, nil
+	return m, d.opError(err, "pin %s of host memory", humanize.IBytes(uint64(max(c.Size, 0))))
 }
 
 func (d *Device) pin(c PinConfig) (*HostMemory, error) {

@@ -89,10 +89,7 @@ type Window struct {
 // ErrBusy if all windows of the size are taken.
 func (d *Device) OpenWindow(size uint64, c Caching) (*Window, error) {
 	w, err := d.openWindow(size, c)
-	if err != nil {
-		return nil, d.opError(err, "open %s window of %s", c, humanize.IBytes(size))
-	}
-	return w, nil
+	return w, d.opError(err, "open %s window of %s", c, humanize.IBytes(size))
 }
 
 func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
@@ -235,10 +232,7 @@ func (w *Window) configure(c *WindowConfig) error {
 		t.Mcast = 1
 	}
 	w.writeOnly.Store(c.Multicast)
-	if err := ioctl(w.dev.file, kabi.IoctlConfigureTLB, &w.arg); err != nil {
-		return w.dev.note(err)
-	}
-	return nil
+	return w.dev.note(ioctl(w.dev.file, kabi.IoctlConfigureTLB, &w.arg))
 }
 
 // Close unmaps the window and returns it to the driver. Further calls do nothing.
@@ -264,12 +258,8 @@ func (w *Window) release() error {
 // The driver refuses to free a mapped window.
 func (w *Window) unmapAndFree() error {
 	w.Drain()
-	err := w.mapping.Unmap()
 	f := kabi.FreeTLB{In: kabi.FreeTLBIn{ID: w.id}}
-	if e := ioctl(w.dev.file, kabi.IoctlFreeTLB, &f); e != nil {
-		err = errors.Join(err, w.dev.note(e))
-	}
-	return err
+	return errors.Join(w.mapping.Unmap(), w.dev.note(ioctl(w.dev.file, kabi.IoctlFreeTLB, &f)))
 }
 
 // Accesses returns a mapping of a BAR as a seam.MMIO, for recorders and observers.

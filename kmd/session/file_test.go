@@ -196,11 +196,11 @@ func TestChanges(t *testing.T) {
 	var n memory
 	n.add(&pin{va: 8}, newRegion(make([]byte, len(mem)), nil))
 	n.add(&pin{va: 1}, newRegion(make([]byte, 16), nil))
-	if !n.apply(ds) || !bytes.Equal(n.regions[0].host, mem) || n.fromHost() != nil {
+	if !n.show(ds, true) || !bytes.Equal(n.regions[0].host, mem) || n.fromHost() != nil {
 		t.Error("changes that are applied don't give the same memory")
 	}
 	for _, d := range []Delta{{Pin: 2}, {Off: 1 << 63, Data: []byte{1}}, {Off: uint64(len(mem)), Data: []byte{1}}} {
-		if n.apply([]Delta{d}) {
+		if n.show([]Delta{d}, true) {
 			t.Errorf("%v was applied", d)
 		}
 	}

@@ -229,7 +229,7 @@ func (p *Player) arrivesLocked(polled, quiet bool) bool {
 			p.fault = errors.New(e.Text)
 			continue
 		}
-		if !p.mem.apply(e.Device) {
+		if !p.mem.show(e.Device, true) {
 			p.stopAt(&Event{Kind: KindFault, Text: "no such host memory is pinned"}, e, a)
 			return false
 		}

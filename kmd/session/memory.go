@@ -265,8 +265,6 @@ func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
 	return nil, nil, nil
 }
 
-func (m *memory) apply(ds []Delta) bool { return m.show(ds, true) }
-
 func sameDeltas(a, b []Delta) bool {
 	return slices.EqualFunc(a, b, func(a, b Delta) bool { return a.Pin == b.Pin && a.Off == b.Off && bytes.Equal(a.Data, b.Data) })
 }

@@ -147,10 +147,7 @@ func loadedFunctions(kallsyms string) ([]string, error) {
 }
 
 func threadName(pid, tid int) string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
-	if err != nil {
-		return ""
-	}
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid)) // nothing of a thread that has ended
 	return strings.TrimSpace(string(b))
 }
 

@@ -344,7 +344,7 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 	}
 	file, err := t.File(o)
 	if err == nil && c.weights != "" {
-		err = refer(file, c.weights)
+		err = withWeights(c.weights, func(f *safetensors.File) error { f.Refer(file); return nil })
 	}
 	if err != nil {
 		return nil, err
@@ -809,14 +809,4 @@ func printBuffers(w cli.Text, file *tracebuf.File, named func(string) string) (r
 		}
 	}
 	return referred
-}
-
-// refer leaves weights of a trace to a safetensors file.
-func refer(trace *tracebuf.File, file string) error {
-	f, err := safetensors.Open(file)
-	if err != nil {
-		return err
-	}
-	f.Refer(trace)
-	return f.Close()
 }

@@ -906,7 +906,7 @@ func (c *tensorFlags) models(ctx context.Context, devs []*reprise.Device, t *rep
 		missing := m.Missing()
 		switch {
 		case c.Weights != "":
-			if err := loadWeights(ctx, m, c.Weights); err != nil {
+			if err := withWeights(c.Weights, func(f *safetensors.File) error { return m.LoadWeights(ctx, f.Tensor) }); err != nil {
 				return nil, err
 			}
 		case len(missing) > 0:
@@ -935,12 +935,12 @@ func (c *tensorFlags) models(ctx context.Context, devs []*reprise.Device, t *rep
 	return models, nil
 }
 
-func loadWeights(ctx context.Context, m *ops.Model, file string) error {
+func withWeights(file string, do func(*safetensors.File) error) error {
 	f, err := safetensors.Open(file)
 	if err != nil {
 		return err
 	}
-	return errors.Join(m.LoadWeights(ctx, f.Tensor), f.Close())
+	return errors.Join(do(f), f.Close())
 }
 
 // save writes the outputs that the flags name.
