@@ -20,14 +20,12 @@ var (
 type family struct {
 	name, kind string
 	histograms map[string]*histogram // by labels without le
-	order      []string
+	labels     string                // of the latest histogram
 }
 
 type histogram struct {
-	les    []float64
-	counts []float64
-	sum    *float64
-	count  *float64
+	le, below  float64 // of the latest bucket
+	sum, count *float64
 }
 
 // Parse returns the value of each series, such as `x_total{a="b"}`. The error is the first break of
@@ -131,11 +129,10 @@ func (f *family) add(name, labels, le string, v float64) error {
 	}
 	h := f.histograms[labels]
 	if h == nil {
-		h = &histogram{}
-		f.histograms[labels] = h
-		f.order = append(f.order, labels)
+		h = &histogram{le: math.Inf(-1)}
+		f.histograms[labels], f.labels = h, labels
 	}
-	if labels != f.order[len(f.order)-1] {
+	if labels != f.labels {
 		return fmt.Errorf("a histogram in two pieces")
 	}
 	switch suffix, _ := strings.CutPrefix(name, f.name); {
@@ -144,7 +141,10 @@ func (f *family) add(name, labels, le string, v float64) error {
 		if err != nil {
 			return err
 		}
-		h.les, h.counts = append(h.les, bound), append(h.counts, v)
+		if bound <= h.le || v < h.below {
+			return fmt.Errorf("it isn't above the bucket before it, or has less")
+		}
+		h.le, h.below = bound, v
 	case suffix == "_sum" && le == "":
 		h.sum = &v
 	case suffix == "_count" && le == "":
@@ -160,21 +160,14 @@ func (f *family) end() error {
 	if f == nil {
 		return nil
 	}
-	for _, labels := range f.order {
-		h := f.histograms[labels]
-		n := len(h.les)
+	for labels, h := range f.histograms {
 		switch {
 		case h.sum == nil || h.count == nil:
 			return fmt.Errorf("%s{%s} has no sum or no count", f.name, labels)
-		case n == 0 || !math.IsInf(h.les[n-1], 1):
+		case !math.IsInf(h.le, 1):
 			return fmt.Errorf("%s{%s} doesn't end in +Inf", f.name, labels)
-		case h.counts[n-1] != *h.count:
-			return fmt.Errorf("%s{%s}: %v up to +Inf, but the count is %v", f.name, labels, h.counts[n-1], *h.count)
-		}
-		for i := 1; i < n; i++ {
-			if h.les[i] <= h.les[i-1] || h.counts[i] < h.counts[i-1] {
-				return fmt.Errorf("%s{%s}: bucket %v isn't above the one before it, or has less", f.name, labels, h.les[i])
-			}
+		case h.below != *h.count:
+			return fmt.Errorf("%s{%s}: %v up to +Inf, but the count is %v", f.name, labels, h.below, *h.count)
 		}
 	}
 	return nil
