@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -31,15 +32,11 @@ type DifferenceError struct {
 }
 
 func (e *DifferenceError) Error() string {
-	want := e.Want
-	if want == "" {
-		want = "nothing more"
-	}
 	where := ""
 	if e.Where != "" {
 		where = " in " + e.Where
 	}
-	return fmt.Sprintf("session: event %d differs%s: recorded: %s; now: %s; at %s", e.Index, where, want, e.Got, e.Site)
+	return fmt.Sprintf("session: event %d differs%s: recorded: %s; now: %s; at %s", e.Index, where, cmp.Or(e.Want, "nothing more"), e.Got, e.Site)
 }
 
 func (e *DifferenceError) Unwrap() error { return ErrRefused }

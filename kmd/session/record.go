@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -277,11 +278,7 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 		return seam.Mapping{}, err
 	}
 	r.maps++
-	io := m.IO
-	if io == nil {
-		io = kmd.Accesses(m.Mem)
-	}
-	m.Mem, m.IO = nil, &recordedMap{r: r, io: io, file: f.n, n: e.Map}
+	m.Mem, m.IO = nil, &recordedMap{r: r, io: cmp.Or(m.IO, kmd.Accesses(m.Mem)), file: f.n, n: e.Map}
 	n, unmap := e.Map, m.Unmap
 	m.Unmap = func() (err error) {
 		r.begin()

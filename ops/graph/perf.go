@@ -103,10 +103,7 @@ func (c csvWriter) end(what string) error {
 
 // perfRows groups the programs of each call of a function, in the order of the host's calls.
 func (r *Report) perfRows() []perfRow {
-	g := r.Graph
-	if g == nil {
-		g = &Graph{}
-	}
+	g := cmp.Or(r.Graph, &Graph{})
 	order := make([]*ProgramRun, len(r.Programs))
 	for i := range r.Programs {
 		order[i] = &r.Programs[i]

@@ -153,9 +153,7 @@ func encode(v any) ([]byte, error) {
 // Encode writes the report as JSON, indented by 2 spaces like upstream's files.
 func (r *Report) Encode(w io.Writer) error {
 	out := *r
-	if out.Graph == nil {
-		out.Graph = &Graph{Format: Format2026v2}
-	}
+	out.Graph = cmp.Or(out.Graph, &Graph{Format: Format2026v2})
 	out.Devices = list(out.Devices)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -57,10 +57,7 @@ type Probe struct {
 // Start begins to watch. What the machine can't run is left out and named in every [Snapshot].
 func Start(c Config) (_ *Probe, err error) {
 	c = c.withDefaults()
-	p := &Probe{config: c, pid: c.PID, files: map[uint32]string{}}
-	if p.pid == 0 {
-		p.pid = os.Getpid()
-	}
+	p := &Probe{config: c, pid: cmp.Or(c.PID, os.Getpid()), files: map[uint32]string{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -109,10 +106,8 @@ func (p *Probe) poll() (Proc, bool) {
 }
 
 func (p *Probe) leave(probe string, err error) {
-	if err == nil {
-		err = ErrMissing
-	}
-	p.leftOut = append(p.leftOut, LeftOut{Probe: probe, Why: strings.ReplaceAll(err.Error(), "\n", "; ")})
+	why := cmp.Or(err, ErrMissing).Error()
+	p.leftOut = append(p.leftOut, LeftOut{Probe: probe, Why: strings.ReplaceAll(why, "\n", "; ")})
 }
 
 type attachment struct {

@@ -71,9 +71,7 @@ func New(threads []Thread, o Options) (*Server, error) {
 		return nil, fmt.Errorf("gdb: none of %d processors: %w", len(threads), core.ErrUnsupported)
 	}
 	s.current = s.threads[0]
-	if s.opts.Patience == 0 {
-		s.opts.Patience = 2 * time.Second
-	}
+	s.opts.Patience = cmp.Or(s.opts.Patience, 2*time.Second)
 	return s, nil
 }
 

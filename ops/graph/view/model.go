@@ -170,10 +170,7 @@ func (m *modeler) grid() {
 func (m *modeler) tensorList() {
 	byID := map[string]int{}
 	for i, n := range m.g.All(graph.TensorNode) {
-		id := n.Params[graph.ParamTensorID]
-		if id == "" {
-			id = fmt.Sprintf("n%d", i)
-		}
+		id := cmp.Or(n.Params[graph.ParamTensorID], fmt.Sprintf("n%d", i))
 		k, known := byID[id]
 		if !known {
 			k = len(m.Tensors)
@@ -227,9 +224,7 @@ func (m *modeler) ops() {
 		o.Name, o.Group = strings.CutPrefix(c.Name, graph.ControlPrefix)
 		if !o.Ended {
 			o.To = len(m.g.Nodes) - 1
-			if o.Error == "" {
-				o.Error = "it didn't end"
-			}
+			o.Error = cmp.Or(o.Error, "it didn't end")
 		}
 		for _, t := range o.In {
 			m.Tensors[t].Takers = append(m.Tensors[t].Takers, i)
@@ -304,9 +299,7 @@ func (m *modeler) allocated(i int) {
 			if t, ok := m.tensors[c]; ok && !slices.Contains(b.Tensors, t) {
 				b.Tensors = append(b.Tensors, t)
 				m.Tensors[t].Buffer = len(m.Buffers)
-				if m.Tensors[t].Size == 0 {
-					m.Tensors[t].Size = b.Size
-				}
+				m.Tensors[t].Size = cmp.Or(m.Tensors[t].Size, b.Size)
 			}
 		}
 	}
