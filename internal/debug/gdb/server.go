@@ -6,6 +6,7 @@ package gdb
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -227,7 +228,7 @@ func (s *Server) query(ctx context.Context, p string) string {
 	case name == "QStartNoAckMode":
 		return "OK"
 	case name == "qXfer" && strings.HasPrefix(rest, document):
-		return window(targetXML(), rest[len(document):])
+		return window(targetXML, rest[len(document):])
 	case name == "qAttached":
 		return "1"
 	case name == "qC":
@@ -271,22 +272,10 @@ func window(text, at string) string {
 	return "m" + text[off:off+n]
 }
 
-func targetXML() string {
-	var b strings.Builder
-	b.WriteString(`<?xml version="1.0"?><!DOCTYPE target SYSTEM "gdb-target.dtd"><target version="1.0"><architecture>riscv:rv32</architecture><feature name="org.gnu.gdb.riscv.cpu">`)
-	names := strings.Fields("zero ra sp gp tp t0 t1 t2 fp s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6")
-	for i, n := range names {
-		kind := "int"
-		if n == "sp" || n == "gp" || n == "tp" || n == "fp" {
-			kind = "data_ptr"
-		} else if n == "ra" {
-			kind = "code_ptr"
-		}
-		fmt.Fprintf(&b, `<reg name="%s" bitsize="32" type="%s" regnum="%d"/>`, n, kind, i)
-	}
-	b.WriteString(`<reg name="pc" bitsize="32" type="code_ptr" regnum="32"/></feature></target>`)
-	return b.String()
-}
+// targetXML describes the registers of a processor.
+//
+//go:embed target.xml
+var targetXML string
 
 func swap(v uint32) string { return hex.EncodeToString(binary.LittleEndian.AppendUint32(nil, v)) }
 
