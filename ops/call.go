@@ -199,13 +199,10 @@ func release(err error, ts ...*Tensor) error {
 // operand's shards are for another shape or layout, the result is interleaved in the same memory.
 func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
 	s := t.spec
-	switch {
-	case c.memory != nil:
-		return c.memory.clone()
-	case s.Memory.Shard != nil && (l != s.Layout || !slices.Equal(shape, s.Shape)):
-		return Interleaved(s.Memory.Kind)
+	if s.Memory.Shard != nil && (l != s.Layout || !slices.Equal(shape, s.Shape)) {
+		s.Memory = Interleaved(s.Memory.Kind)
 	}
-	return s.Memory
+	return c.memoryOr(s.Memory)
 }
 
 // place sets the memory configuration of a result by [call.memoryLike].

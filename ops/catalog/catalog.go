@@ -168,11 +168,8 @@ func Engines() []*Engine {
 	var list []*Engine
 	for _, o := range Operations {
 		for _, p := range o.Programs {
-			if e := p.Engine; e != nil && !slices.Contains(list, e) {
+			for e := p.Engine; e != nil && !slices.Contains(list, e); e = e.Transposed {
 				list = append(list, e)
-				if e.Transposed != nil && !slices.Contains(list, e.Transposed) {
-					list = append(list, e.Transposed)
-				}
 			}
 		}
 	}
