@@ -53,7 +53,6 @@ func (b *Builder) encode(c DispatchCommand, header bool) int {
 	return c.encode(b, header)
 }
 
-func (c RelayLinear) encode(b *Builder) int              { return b.large(c.words()) }
 func (c RelayLinearH) encode(b *Builder) int             { return b.RelayLinearH(c) }
 func (c RelayPaged) encode(b *Builder) int               { return b.RelayPaged(c) }
 func (c RelayPagedPacked) encode(b *Builder) int         { return b.RelayPagedPacked(c) }
@@ -63,18 +62,11 @@ func (c ExecBuf) encode(b *Builder) int                  { return b.ExecBuf(c) }
 func (c ExecBufEnd) encode(b *Builder) int               { return b.ExecBufEnd() }
 func (c Stall) encode(b *Builder) int                    { return b.Stall() }
 func (c TerminatePrefetch) encode(b *Builder) int        { return b.bare(head{lo: uint64(PrefetchTerminate)}) }
-func (c PagedToRingbuffer) encode(b *Builder) int        { return b.bare(c.words()) }
-func (c SetRingbufferOffset) encode(b *Builder) int      { return b.bare(c.words()) }
-func (c LoopBegin) encode(b *Builder) int                { return b.bare(c.words()) }
-func (c LoopEnd) encode(b *Builder) int                  { return b.bare(c.words()) }
-func (c Branch) encode(b *Builder) int                   { return b.large(c.words()) }
-func (c CallTrace) encode(b *Builder) int                { return b.bare(c.words()) }
 func (c WriteLinear) encode(b *Builder, header bool) int { return b.writeLinear(&c, header) }
 func (c WriteHost) encode(b *Builder, header bool) int   { return b.writeHost(&c, header) }
 func (c WritePaged) encode(b *Builder, header bool) int  { return b.writePaged(&c, header) }
 func (c Wait) encode(b *Builder, _ bool) int             { return b.Wait(Master, c) }
 func (c Sink) encode(b *Builder, _ bool) int             { return b.small(Master, head{lo: uint64(DispatchSink)}) }
-func (c Delay) encode(b *Builder, _ bool) int            { return b.small(Master, c.words()) }
 func (c ExecBufEndDispatch) encode(b *Builder, _ bool) int {
 	return b.small(Master, head{lo: uint64(c.ID())})
 }
@@ -84,7 +76,6 @@ func (c TerminateDispatch) encode(b *Builder, _ bool) int {
 }
 func (c SendGoSignal) encode(b *Builder, _ bool) int      { return b.SendGoSignal(Master, c) }
 func (c NotifySubordinate) encode(b *Builder, _ bool) int { return b.NotifySubordinate(c) }
-func (c SetNumWorkerSems) encode(b *Builder, _ bool) int  { return b.small(Master, c.words()) }
 func (c WritePacked) encode(b *Builder, header bool) int {
 	return b.packed(&c, header && len(c.Data) == 0).At
 }

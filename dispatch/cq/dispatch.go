@@ -315,10 +315,12 @@ func readNotifySubordinate(it *item, _ []item) DispatchCommand {
 	return NotifySubordinate{it.u8(1)&1 != 0, it.u16(2)}
 }
 
-func (c Delay) words() head { return head{uint64(DispatchDelay) | uint64(c.Loops)<<32, 0} }
+func (c Delay) encode(b *Builder, _ bool) int {
+	return b.small(Master, head{uint64(DispatchDelay) | uint64(c.Loops)<<32, 0})
+}
 
-func (c SetNumWorkerSems) words() head {
-	return head{uint64(DispatchSetNumWorkerSems) | uint64(c.Num)<<32, 0}
+func (c SetNumWorkerSems) encode(b *Builder, _ bool) int {
+	return b.small(Master, head{uint64(DispatchSetNumWorkerSems) | uint64(c.Num)<<32, 0})
 }
 
 func readSetNumWorkerSems(it *item, _ []item) DispatchCommand { return SetNumWorkerSems{it.u32(4)} }

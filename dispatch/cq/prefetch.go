@@ -116,11 +116,12 @@ type RingSub struct {
 // By hand and not from the forms: a capture is full of them. TestDescriptors holds them to the
 // forms.
 
-func (c RelayLinear) words() (w [4]uint64) {
+func (c RelayLinear) encode(b *Builder) int {
+	var w [4]uint64
 	w[0] = uint64(PrefetchRelayLinear) | c.Length<<24
 	w[1] = c.Length>>40 | uint64(c.NOC)<<24 | c.Addr<<56
 	w[2] = c.Addr >> 8
-	return w
+	return b.large(w)
 }
 
 func readRelayLinear(it *item, _ []item) PrefetchCommand {
@@ -194,17 +195,17 @@ func readDebugPrefetch(it *item, _ []item) PrefetchCommand {
 	return DebugPrefetch{it.u16(2), it.rest()}
 }
 
-func (c PagedToRingbuffer) words() head {
-	return head{uint64(PrefetchPagedToRingbuffer) | bit(c.Reset)<<8 | uint64(c.LogPageSize)<<16 | uint64(c.StartPage)<<24 | uint64(c.Advance)<<32,
-		uint64(c.Base) | uint64(c.Length)<<32}
+func (c PagedToRingbuffer) encode(b *Builder) int {
+	return b.bare(head{uint64(PrefetchPagedToRingbuffer) | bit(c.Reset)<<8 | uint64(c.LogPageSize)<<16 | uint64(c.StartPage)<<24 | uint64(c.Advance)<<32,
+		uint64(c.Base) | uint64(c.Length)<<32})
 }
 
 func readPagedToRingbuffer(it *item, _ []item) PrefetchCommand {
 	return PagedToRingbuffer{it.u8(1)&1 != 0, it.u8(2), it.u8(3), it.u32(4), it.u32(8), it.u32(12)}
 }
 
-func (c SetRingbufferOffset) words() head {
-	return head{uint64(PrefetchSetRingbufferOffset) | uint64(c.Offset)<<8, bit(c.Write)}
+func (c SetRingbufferOffset) encode(b *Builder) int {
+	return b.bare(head{uint64(PrefetchSetRingbufferOffset) | uint64(c.Offset)<<8, bit(c.Write)})
 }
 
 func readSetRingbufferOffset(it *item, _ []item) PrefetchCommand {
