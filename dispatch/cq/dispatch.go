@@ -163,21 +163,8 @@ func (it *item) some() []byte {
 	return it.rest()
 }
 
-func (c *WriteHost) words() head {
-	hi := c.Length
-	if len(c.Data) != 0 {
-		hi = HeaderSize + uint64(len(c.Data))
-	}
-	return head{uint64(DispatchWriteHost) | bit(c.Event)<<8 | uint64(c.Pad1)<<16 | uint64(c.Pad2)<<32, hi}
-}
-
 func readWriteHost(it *item, _ []item) DispatchCommand {
 	return WriteHost{it.u8(1)&1 != 0, it.u16(2), it.u32(4), it.u64(8), it.some()}
-}
-
-func (c *WritePaged) words() head {
-	return head{uint64(DispatchWritePaged) | bit(c.DRAM)<<8 | uint64(c.StartPage)<<16 | uint64(c.Base)<<32,
-		uint64(c.PageSize) | uint64(c.Pages)<<32}
 }
 
 func readWritePaged(it *item, _ []item) DispatchCommand {
@@ -270,14 +257,6 @@ func (c *WritePackedLarge) dataBytes() int {
 	return n
 }
 
-func (s LargeSub) word() uint64 { // length-1, dests, flags
-	return uint64(uint16(s.Length-1)) | uint64(s.Dests)<<16 | bit(s.Unlink)<<24
-}
-
-func (c Wait) words() head {
-	return head{uint64(DispatchWait) | uint64(c.Flags)<<8 | uint64(c.Stream)<<16 | uint64(c.Addr)<<32, uint64(c.Count)}
-}
-
 func readWait(it *item, _ []item) DispatchCommand {
 	return Wait{WaitFlags(it.u8(1)), it.u16(2), it.u32(4), it.u32(8)}
 }
@@ -287,10 +266,6 @@ func readDebugDispatch(it *item, _ []item) DispatchCommand {
 }
 
 func readDelay(it *item, _ []item) DispatchCommand { return Delay{it.u32(4)} }
-
-func (c SetWriteOffset) words() head {
-	return head{uint64(DispatchSetWriteOffset) | uint64(c.Count)<<8 | uint64(c.HostID)<<16, 0}
-}
 
 func readSetWriteOffset(it *item, _ []item) DispatchCommand {
 	c := SetWriteOffset{HostID: it.u16(2), Count: uint8(it.count)}
@@ -305,10 +280,6 @@ func (c SendGoSignal) words() head {
 
 func readSendGoSignal(it *item, _ []item) DispatchCommand {
 	return SendGoSignal{GoWord(it.u32(1)), it.u8(5), it.u8(6), it.u8(7), it.u32(8), it.u32(12)}
-}
-
-func (c NotifySubordinate) words() head {
-	return head{uint64(DispatchNotifySubordinate) | bit(c.Wait)<<8 | uint64(c.Mask)<<16, 0}
 }
 
 func readNotifySubordinate(it *item, _ []item) DispatchCommand {
@@ -327,10 +298,6 @@ func readSetNumWorkerSems(it *item, _ []item) DispatchCommand { return SetNumWor
 
 func readSetGoSignalNOCData(it *item, _ []item) DispatchCommand {
 	return SetGoSignalNOCData{it.readWords()}
-}
-
-func (c SetGoSignalNOCData) words() head {
-	return head{uint64(DispatchSetGoSignalNOCData) | uint64(uint32(len(c.Words)))<<32, 0}
 }
 
 func (c WriteLinear) ID() DispatchID {
