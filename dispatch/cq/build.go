@@ -53,20 +53,17 @@ func (b *Builder) encode(c DispatchCommand, header bool) int {
 	return c.encode(b, header)
 }
 
-func (c RelayLinearH) encode(b *Builder) int             { return b.RelayLinearH(c) }
-func (c RelayPaged) encode(b *Builder) int               { return b.RelayPaged(c) }
-func (c RelayPagedPacked) encode(b *Builder) int         { return b.RelayPagedPacked(c) }
-func (c RelayInline) encode(b *Builder) int              { return b.Dispatch(c.To, c.Command) }
-func (c RelayInlineNoFlush) encode(b *Builder) int       { return b.noFlush(c.Command) }
-func (c ExecBuf) encode(b *Builder) int                  { return b.ExecBuf(c) }
-func (c ExecBufEnd) encode(b *Builder) int               { return b.ExecBufEnd() }
-func (c Stall) encode(b *Builder) int                    { return b.Stall() }
-func (c TerminatePrefetch) encode(b *Builder) int        { return b.bare(head{lo: uint64(PrefetchTerminate)}) }
-func (c WriteLinear) encode(b *Builder, header bool) int { return b.writeLinear(&c, header) }
-func (c WriteHost) encode(b *Builder, header bool) int   { return b.writeHost(&c, header) }
-func (c WritePaged) encode(b *Builder, header bool) int  { return b.writePaged(&c, header) }
-func (c Wait) encode(b *Builder, _ bool) int             { return b.Wait(Master, c) }
-func (c Sink) encode(b *Builder, _ bool) int             { return b.small(Master, head{lo: uint64(DispatchSink)}) }
+func (c RelayLinearH) encode(b *Builder) int       { return b.RelayLinearH(c) }
+func (c RelayPaged) encode(b *Builder) int         { return b.RelayPaged(c) }
+func (c RelayPagedPacked) encode(b *Builder) int   { return b.RelayPagedPacked(c) }
+func (c RelayInline) encode(b *Builder) int        { return b.Dispatch(c.To, c.Command) }
+func (c RelayInlineNoFlush) encode(b *Builder) int { return b.noFlush(c.Command) }
+func (c ExecBuf) encode(b *Builder) int            { return b.ExecBuf(c) }
+func (c ExecBufEnd) encode(b *Builder) int         { return b.ExecBufEnd() }
+func (c Stall) encode(b *Builder) int              { return b.Stall() }
+func (c TerminatePrefetch) encode(b *Builder) int  { return b.bare(head{lo: uint64(PrefetchTerminate)}) }
+func (c Wait) encode(b *Builder, _ bool) int       { return b.Wait(Master, c) }
+func (c Sink) encode(b *Builder, _ bool) int       { return b.small(Master, head{lo: uint64(DispatchSink)}) }
 func (c ExecBufEndDispatch) encode(b *Builder, _ bool) int {
 	return b.small(Master, head{lo: uint64(c.ID())})
 }
@@ -187,22 +184,26 @@ func (c RelayRingbuffer) encode(b *Builder) int {
 }
 
 // WriteLinear without Data writes Length zeros to fill, 32 bytes after the offset returned.
-func (b *Builder) WriteLinear(c WriteLinear) int { return b.writeLinear(&c, false) }
+func (b *Builder) WriteLinear(c WriteLinear) int { return c.encode(b, false) }
 
 // WriteLinearHeader leaves the data to a relay, the next command.
-func (b *Builder) WriteLinearHeader(c WriteLinear) int { return b.writeLinear(&c, true) }
+func (b *Builder) WriteLinearHeader(c WriteLinear) int { return c.encode(b, true) }
 
-func (b *Builder) writeLinear(c *WriteLinear, noFlush bool) int {
+func (c WriteLinear) encode(b *Builder, noFlush bool) int {
 	if noFlush && len(c.Data) != 0 {
 		return b.failData(c.ID().String())
 	}
-	w := c.words()
-	p, at := b.payload(noFlush, LargeHeaderSize, w[2])
+	n := c.Length
+	if len(c.Data) != 0 {
+		n = uint64(len(c.Data))
+	}
+	p, at := b.payload(noFlush, LargeHeaderSize, n)
 	if p == nil {
 		return 0
 	}
-	head{w[0], w[1]}.put(p)
-	head{w[2], w[3]}.put(p[HeaderSize:])
+	lo := uint64(DispatchWriteLinear) + bit(c.H) | uint64(c.McastDests)<<8 | uint64(c.OffsetIndex)<<16 | uint64(c.NOC)<<32
+	head{lo, c.Addr}.put(p)
+	head{lo: n}.put(p[HeaderSize:])
 	fill(p[LargeHeaderSize:], c.Data)
 	return at
 }
@@ -212,13 +213,13 @@ func (b *Builder) failData(name string) int {
 }
 
 // WriteHost without Data writes Length-16 zeros to fill.
-func (b *Builder) WriteHost(c WriteHost) int { return b.writeHost(&c, false) }
+func (b *Builder) WriteHost(c WriteHost) int { return c.encode(b, false) }
 
 // WriteHostHeader appends the command without its data, which the next command, a relay, must
 // bring.
-func (b *Builder) WriteHostHeader(c WriteHost) int { return b.writeHost(&c, true) }
+func (b *Builder) WriteHostHeader(c WriteHost) int { return c.encode(b, true) }
 
-func (b *Builder) writeHost(c *WriteHost, noFlush bool) int {
+func (c WriteHost) encode(b *Builder, noFlush bool) int {
 	hi := c.Length
 	if len(c.Data) != 0 {
 		hi = HeaderSize + uint64(len(c.Data))
@@ -234,13 +235,13 @@ func (b *Builder) writeHost(c *WriteHost, noFlush bool) int {
 }
 
 // WritePaged appends the command with its data, or with zeros to fill if there are none.
-func (b *Builder) WritePaged(c WritePaged) int { return b.writePaged(&c, false) }
+func (b *Builder) WritePaged(c WritePaged) int { return c.encode(b, false) }
 
 // WritePagedHeader appends the command without its data, which the next command, a relay, must
 // bring.
-func (b *Builder) WritePagedHeader(c WritePaged) int { return b.writePaged(&c, true) }
+func (b *Builder) WritePagedHeader(c WritePaged) int { return c.encode(b, true) }
 
-func (b *Builder) writePaged(c *WritePaged, noFlush bool) int {
+func (c WritePaged) encode(b *Builder, noFlush bool) int {
 	n := uint64(c.PageSize) * uint64(c.Pages)
 	switch {
 	case noFlush && len(c.Data) != 0:

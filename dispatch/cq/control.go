@@ -145,11 +145,8 @@ func readLoopEnd(it *item, _ []item) PrefetchCommand {
 
 func (c Branch) encode(b *Builder) int {
 	flags := bit(c.Limited)*flagLimited | bit(c.Leave)*flagLeave | bit(c.Same)*flagSame
-	var w [4]uint64
-	w[0] = uint64(PrefetchBranch) | flags<<8 | uint64(c.Compare)<<16 | uint64(c.Level)<<24 | uint64(c.Else)<<32
-	w[1] = uint64(c.NOC) | uint64(c.Addr)<<32
-	w[2] = uint64(c.Value)
-	return b.large(w)
+	return b.large([4]uint64{uint64(PrefetchBranch) | flags<<8 | uint64(c.Compare)<<16 | uint64(c.Level)<<24 | uint64(c.Else)<<32,
+		uint64(c.NOC) | uint64(c.Addr)<<32, uint64(c.Value)})
 }
 
 func readBranch(it *item, _ []item) PrefetchCommand {

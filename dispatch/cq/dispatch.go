@@ -143,15 +143,6 @@ type SetGoSignalNOCData struct{ Words []uint32 }
 // Opaque is an unreadable payload of a relay.
 type Opaque struct{ Payload []byte }
 
-func (c *WriteLinear) words() (w [4]uint64) {
-	w[0] = uint64(DispatchWriteLinear) + bit(c.H) | uint64(c.McastDests)<<8 | uint64(c.OffsetIndex)<<16 | uint64(c.NOC)<<32
-	w[1], w[2] = c.Addr, c.Length
-	if len(c.Data) != 0 {
-		w[2] = uint64(len(c.Data))
-	}
-	return w
-}
-
 func readWriteLinear(it *item, _ []item) DispatchCommand {
 	return WriteLinear{DispatchID(it.u8(0)) == DispatchWriteLinearH, it.u8(1), it.u8(2), it.u32(4), it.u64(8), it.u64(16), it.some()}
 }

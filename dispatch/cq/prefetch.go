@@ -117,11 +117,7 @@ type RingSub struct {
 // forms.
 
 func (c RelayLinear) encode(b *Builder) int {
-	var w [4]uint64
-	w[0] = uint64(PrefetchRelayLinear) | c.Length<<24
-	w[1] = c.Length>>40 | uint64(c.NOC)<<24 | c.Addr<<56
-	w[2] = c.Addr >> 8
-	return b.large(w)
+	return b.large([4]uint64{uint64(PrefetchRelayLinear) | c.Length<<24, c.Length>>40 | uint64(c.NOC)<<24 | c.Addr<<56, c.Addr >> 8})
 }
 
 func readRelayLinear(it *item, _ []item) PrefetchCommand {
