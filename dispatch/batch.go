@@ -284,7 +284,9 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 		return b.errorLocked()
 	}
 	for i := range b.parts {
-		b.parts[i].awaitPeersLocked()
+		for _, w := range b.parts[i].peers {
+			cq.Put32(b.parts[i].Bytes, w.at, uint32(w.peer.stream.end.id))
+		}
 	}
 	for i := range b.parts {
 		b.parts[i].copyLocked()
@@ -393,12 +395,6 @@ func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err e
 	}
 	p.offset, err = q.roomLocked(ctx, uint32(len(p.Bytes)))
 	return err
-}
-
-func (p *batchPart) awaitPeersLocked() {
-	for _, w := range p.peers {
-		cq.Put32(p.Bytes, w.at, uint32(w.peer.stream.end.id))
-	}
 }
 
 func (p *batchPart) copyLocked() {

@@ -173,7 +173,7 @@ func (d *machine) loadFirmware(f *Firmware, cores chip.Range) error {
 			if err != nil {
 				return err
 			}
-			if err := d.multicast(cores, uint64(at), words(s.Data)); err != nil {
+			if err := d.multicast(cores, uint64(at), slices.Concat(s.Data, make([]byte, -len(s.Data)&3))); err != nil {
 				return fmt.Errorf("dispatch: bring-up: load firmware of %v: %w", p, err)
 			}
 		}
@@ -211,13 +211,6 @@ func (d *machine) loadFirmware(f *Firmware, cores chip.Range) error {
 		}
 	}
 	return nil
-}
-
-func words(data []byte) []byte {
-	if n := -len(data) & 3; n != 0 {
-		return append(slices.Clone(data), make([]byte, n)...)
-	}
-	return data
 }
 
 func (d *machine) virtualMap(l *abi.Layout) ([]byte, error) {

@@ -34,7 +34,12 @@ func (g *Debug) WriteL1(worker chip.Core, addr uint32, p []byte) error {
 
 // PrintEpoch counts how often the print rings were emptied (reprise.Device.Recover); it is odd
 // meanwhile.
-func (g *Debug) PrintEpoch() uint64 { return g.d.printing.current() }
+func (g *Debug) PrintEpoch() uint64 {
+	p := g.d.printing
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.epoch
+}
 
 // EngineWait returns the oldest pending instruction of a thread of a worker's Tensix engines and
 // the condition that holds it back, or "". Thread 0 unpacks, 1 computes, 2 packs. Only an emulated
@@ -252,10 +257,4 @@ func (p *printing) started() {
 	p.epoch += p.epoch & 1
 	p.mu.Unlock()
 	p.tell()
-}
-
-func (p *printing) current() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.epoch
 }

@@ -294,11 +294,15 @@ func (d *Device) ReplayState() State { return d.programs.ReplayState() }
 
 // PinHost pins memory for transfers without a copy, as c says.
 func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
-	if d.up != nil {
-		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrRemoteChip)
+	var err error
+	switch {
+	case d.up != nil:
+		err = ErrRemoteChip
+	case d.opts.QueueFirmware != nil:
+		err = ErrQueueFirmware
 	}
-	if d.opts.QueueFirmware != nil {
-		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrQueueFirmware)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", err)
 	}
 	mem, err := d.kd.Pin(c)
 	if err != nil {

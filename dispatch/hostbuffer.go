@@ -287,7 +287,8 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 			return q.errorf("write: %w", err)
 		}
 		q.stream.buf = out
-		if err := q.sendTwoLocked(ctx, out, head); err != nil {
+		q.stream.ends = append(q.stream.ends[:0], head, len(out))
+		if err := q.sendTogetherLocked(ctx, out, q.stream.ends); err != nil {
 			return err
 		}
 		h.settled[q.id] = now

@@ -101,9 +101,9 @@ func (m *matcher) oneOf(name string, file, device, other uint32) {
 	}
 }
 
-func (m *matcher) atLeast(name string, file, device uint32, do string) {
+func (m *matcher) atLeast(name string, file, device uint32) {
 	if file < device {
-		m.add(name, fmt.Sprintf("%#x", file), fmt.Sprintf("at least %#x", device), do)
+		m.add(name, fmt.Sprintf("%#x", file), fmt.Sprintf("at least %#x", device), otherRevision)
 	}
 }
 
@@ -221,11 +221,11 @@ func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	m.equal("pages of the dispatch ring", c.DispatchPages, memmap.DispatchPages, otherRevision)
 	m.equal("bytes of a page of the subordinate's ring", c.SubordinatePageSize, memmap.SubordinatePageSize, otherRevision)
 	m.equal("pages of the subordinate's ring", c.SubordinatePages, memmap.SubordinatePages, otherRevision)
-	m.atLeast("bytes of the buffer of fetched commands", c.CommandsSize, 2*memmap.MaxCommandSize, otherRevision)
-	m.atLeast("bytes of the scratch buffer", c.ScratchSize, memmap.ScratchSize, otherRevision)
-	m.atLeast("bytes of the binary cache", c.BinaryRingSize, memmap.BinaryRingSize, otherRevision)
-	m.atLeast("bytes of the completion queue", c.CompletionSize, memmap.MinQueueSize/4, otherRevision)
-	m.atLeast("bytes of the issue queue", c.IssueSize, 4*memmap.MaxCommandSize, otherRevision)
+	m.atLeast("bytes of the buffer of fetched commands", c.CommandsSize, 2*memmap.MaxCommandSize)
+	m.atLeast("bytes of the scratch buffer", c.ScratchSize, memmap.ScratchSize)
+	m.atLeast("bytes of the binary cache", c.BinaryRingSize, memmap.BinaryRingSize)
+	m.atLeast("bytes of the completion queue", c.CompletionSize, memmap.MinQueueSize/4)
+	m.atLeast("bytes of the issue queue", c.IssueSize, 4*memmap.MaxCommandSize)
 	if n := c.FetchQueueSize / max(c.FetchEntry, 1); n < 2 || n >= batchEnds {
 		m.add("entries of the prefetch queue", fmt.Sprint(n), fmt.Sprintf("fewer than %d", batchEnds), otherRevision)
 	}
@@ -296,10 +296,6 @@ type dialect struct {
 // movedWaitStream is a WAIT's flag for a stream in revisions where CLEAR_MEMORY took its bit; the
 // flag to clear a stream follows it.
 const movedWaitStream = 2 * uint32(cq.WaitStream)
-
-func (d *machine) dialect(set *workerSet) dialect {
-	return dialect{movedWaits: d.ctl.WaitStream == movedWaitStream, slot: set.slot}
-}
 
 func (t dialect) translate(l cq.Layout, stream []byte) {
 	for e, err := range cq.All(l, stream) {

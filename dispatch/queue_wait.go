@@ -35,7 +35,7 @@ func (w *wait) run(ctx context.Context, done func() bool) error {
 	for {
 		ended, err := w.poll(done)
 		if ended && err == nil {
-			w.q.forecasts.learn(w.task, w.took())
+			w.q.forecasts.learn(w.task, period{w.looked.Sub(w.begun), time.Since(w.begun)})
 		}
 		if ended || err != nil {
 			return err
@@ -147,12 +147,14 @@ func (w *wait) poll(done func() bool) (ended bool, err error) {
 		if err := q.d.kd.Fault(); err != nil {
 			return w.hangLifeLocked(err)
 		}
-		if w.queueDue() {
+		if w.looked.Sub(w.seen.looked) >= min(time.Millisecond, w.limit/checks) {
+			w.seen.looked = w.looked
 			now, err := q.progressLifeLocked()
 			if err != nil {
 				return err
 			}
-			if w.seen.changed(now) {
+			if now != w.seen.queue {
+				w.seen.queue = now
 				w.progress()
 			}
 		}
@@ -179,22 +181,6 @@ type movement struct {
 	device uint64
 	polled bool // device is valid
 	watch  watchDue
-}
-
-func (m *movement) changed(now [2]uint64) bool {
-	if now == m.queue {
-		return false
-	}
-	m.queue = now
-	return true
-}
-
-func (w *wait) queueDue() bool {
-	if w.looked.Sub(w.seen.looked) < min(time.Millisecond, w.limit/checks) {
-		return false
-	}
-	w.seen.looked = w.looked
-	return true
 }
 
 // progressLifeLocked fails at once if the prefetcher's pointer is all ones and the device is lost.

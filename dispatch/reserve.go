@@ -171,11 +171,6 @@ func (q *Queue) sendTogetherLocked(ctx context.Context, p []byte, ends []int) er
 	return nil
 }
 
-func (q *Queue) sendTwoLocked(ctx context.Context, p []byte, cut int) error {
-	q.stream.ends = append(q.stream.ends[:0], cut, len(p))
-	return q.sendTogetherLocked(ctx, p, q.stream.ends)
-}
-
 func (q *Queue) roomForLocked(ctx context.Context, ends []int) error {
 	fits := func() bool { return q.fitTogetherLocked(ends) }
 	if fits() {

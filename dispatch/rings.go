@@ -228,12 +228,6 @@ func (c *completions) lose(cause error) {
 	c.expected = nil
 }
 
-func (c *completions) restart(queue uint16) {
-	c.queue = queue
-	c.pages.Store(0)
-	c.taken.Store(0)
-}
-
 func (c *completions) abandon(r *read) {
 	c.ringMu.Lock()
 	defer c.ringMu.Unlock()

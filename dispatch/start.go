@@ -15,7 +15,7 @@ import (
 )
 
 func newQueue(d *machine, id int) *Queue {
-	q := &Queue{d: d, id: id, dialect: d.dialect(d.sets[id]), shared: d.sets[id].shared}
+	q := &Queue{d: d, id: id, dialect: dialect{d.ctl.WaitStream == movedWaitStream, d.sets[id].slot}, shared: d.sets[id].shared}
 	q.translates = q.dialect != dialect{}
 	return q
 }
@@ -38,7 +38,9 @@ func (q *Queue) start() error {
 	q.dispatcher = Dispatcher{At: coreXY, Workers: uint32(q.set.cores.Size())}
 	q.stream.lanes, q.stream.counted = nil, [MaxSubDevices]cq.Count{}
 	q.newLanesLocked()
-	q.comp.restart(uint16(id))
+	q.comp.queue = uint16(id)
+	q.comp.pages.Store(0)
+	q.comp.taken.Store(0)
 
 	host := d.host[id]
 	mem := d.sysmem.Bytes()[host.Base : host.Base+host.Size]

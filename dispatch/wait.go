@@ -176,8 +176,6 @@ func (w *waiter) expect(f forecast) {
 	w.looked = w.begun
 }
 
-func (w *waiter) took() period { return period{w.looked.Sub(w.begun), time.Since(w.begun)} }
-
 const forever = 100 * 365 * 24 * time.Hour
 
 // Poll calls done, paced like the waits for queues, until it returns true or an error. It has no

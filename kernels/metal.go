@@ -66,9 +66,9 @@ func LoadMetal(file []byte) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	symbols, err := f.Symbols()
+	symbols, err := symbolsOf(f, ErrNotMetal)
 	if err != nil {
-		return nil, refuse(ErrNotMetal, "it has no symbols (%v): use the file as tt-metal wrote it, not stripped", err)
+		return nil, err
 	}
 	m, err := metalSymbols(symbols)
 	if err != nil {

@@ -85,9 +85,9 @@ func LoadMetalBase(file []byte) (*MetalBase, error) {
 			return nil, refuse(ErrAddress, "segment at %#x overlaps the one before it", s.Addr)
 		}
 	}
-	symbols, err := f.Symbols()
+	symbols, err := symbolsOf(f, ErrNotBase)
 	if err != nil {
-		return nil, refuse(ErrNotBase, "it has no symbols (%v): use the file as tt-metal wrote it, not stripped", err)
+		return nil, err
 	}
 	if err := b.read(f, symbols, text); err != nil {
 		return nil, err
@@ -122,6 +122,14 @@ func (b *MetalBase) read(f *elf.File, symbols []elf.Symbol, text span) error {
 	sortVariables(b.Variables)
 	b.DRAMBanks, b.L1Banks = bankCounts(b.Variables)
 	return nil
+}
+
+func symbolsOf(f *elf.File, none error) ([]elf.Symbol, error) {
+	symbols, err := f.Symbols()
+	if err != nil {
+		err = refuse(none, "it has no symbols (%v): use the file as tt-metal wrote it, not stripped", err)
+	}
+	return symbols, err
 }
 
 func sortVariables(vs []MetalVariable) {

@@ -53,28 +53,17 @@ func (b *Builder) encode(c DispatchCommand, header bool) int {
 	return c.encode(b, header)
 }
 
-func (c RelayLinear) encode(b *Builder) int              { return b.large(c.words()) }
-func (c RelayLinearH) encode(b *Builder) int             { return b.RelayLinearH(c) }
-func (c RelayPaged) encode(b *Builder) int               { return b.RelayPaged(c) }
-func (c RelayPagedPacked) encode(b *Builder) int         { return b.RelayPagedPacked(c) }
-func (c RelayInline) encode(b *Builder) int              { return b.Dispatch(c.To, c.Command) }
-func (c RelayInlineNoFlush) encode(b *Builder) int       { return b.noFlush(c.Command) }
-func (c ExecBuf) encode(b *Builder) int                  { return b.ExecBuf(c) }
-func (c ExecBufEnd) encode(b *Builder) int               { return b.ExecBufEnd() }
-func (c Stall) encode(b *Builder) int                    { return b.Stall() }
-func (c TerminatePrefetch) encode(b *Builder) int        { return b.bare(head{lo: uint64(PrefetchTerminate)}) }
-func (c PagedToRingbuffer) encode(b *Builder) int        { return b.bare(c.words()) }
-func (c SetRingbufferOffset) encode(b *Builder) int      { return b.bare(c.words()) }
-func (c LoopBegin) encode(b *Builder) int                { return b.bare(c.words()) }
-func (c LoopEnd) encode(b *Builder) int                  { return b.bare(c.words()) }
-func (c Branch) encode(b *Builder) int                   { return b.large(c.words()) }
-func (c CallTrace) encode(b *Builder) int                { return b.bare(c.words()) }
-func (c WriteLinear) encode(b *Builder, header bool) int { return b.writeLinear(&c, header) }
-func (c WriteHost) encode(b *Builder, header bool) int   { return b.writeHost(&c, header) }
-func (c WritePaged) encode(b *Builder, header bool) int  { return b.writePaged(&c, header) }
-func (c Wait) encode(b *Builder, _ bool) int             { return b.Wait(Master, c) }
-func (c Sink) encode(b *Builder, _ bool) int             { return b.small(Master, head{lo: uint64(DispatchSink)}) }
-func (c Delay) encode(b *Builder, _ bool) int            { return b.small(Master, c.words()) }
+func (c RelayLinearH) encode(b *Builder) int       { return b.RelayLinearH(c) }
+func (c RelayPaged) encode(b *Builder) int         { return b.RelayPaged(c) }
+func (c RelayPagedPacked) encode(b *Builder) int   { return b.RelayPagedPacked(c) }
+func (c RelayInline) encode(b *Builder) int        { return b.Dispatch(c.To, c.Command) }
+func (c RelayInlineNoFlush) encode(b *Builder) int { return b.noFlush(c.Command) }
+func (c ExecBuf) encode(b *Builder) int            { return b.ExecBuf(c) }
+func (c ExecBufEnd) encode(b *Builder) int         { return b.ExecBufEnd() }
+func (c Stall) encode(b *Builder) int              { return b.Stall() }
+func (c TerminatePrefetch) encode(b *Builder) int  { return b.bare(head{lo: uint64(PrefetchTerminate)}) }
+func (c Wait) encode(b *Builder, _ bool) int       { return b.Wait(Master, c) }
+func (c Sink) encode(b *Builder, _ bool) int       { return b.small(Master, head{lo: uint64(DispatchSink)}) }
 func (c ExecBufEndDispatch) encode(b *Builder, _ bool) int {
 	return b.small(Master, head{lo: uint64(c.ID())})
 }
@@ -84,7 +73,6 @@ func (c TerminateDispatch) encode(b *Builder, _ bool) int {
 }
 func (c SendGoSignal) encode(b *Builder, _ bool) int      { return b.SendGoSignal(Master, c) }
 func (c NotifySubordinate) encode(b *Builder, _ bool) int { return b.NotifySubordinate(c) }
-func (c SetNumWorkerSems) encode(b *Builder, _ bool) int  { return b.small(Master, c.words()) }
 func (c WritePacked) encode(b *Builder, header bool) int {
 	return b.packed(&c, header && len(c.Data) == 0).At
 }
@@ -99,14 +87,18 @@ func (c Opaque) encode(b *Builder, _ bool) int {
 }
 
 // RelayLinearH appends the command.
-func (b *Builder) RelayLinearH(c RelayLinearH) int { return b.large(c.words()) }
+func (b *Builder) RelayLinearH(c RelayLinearH) int {
+	return b.large([4]uint64{uint64(PrefetchRelayLinearH) | uint64(c.NOC)<<32, c.Addr, uint64(c.Length)})
+}
 
 // RelayPaged appends the command.
 func (b *Builder) RelayPaged(c RelayPaged) int {
 	if c.LengthAdjust > maxLengthAdjust {
 		return b.fail(limit(c.ID().String(), "length adjust", c.LengthAdjust, "0 to 32767 bytes", "relay fewer pages"))
 	}
-	return b.bare(c.words())
+	f := uint64(c.LengthAdjust&maxLengthAdjust) | bit(c.DRAM)<<15
+	return b.bare(head{uint64(PrefetchRelayPaged) | uint64(c.StartPage)<<8 | f<<16 | uint64(c.Base)<<32,
+		uint64(c.PageSize) | uint64(c.Pages)<<32})
 }
 
 // RelayPagedPacked appends the command; entry i of the list is at AtPagedSub(i).
@@ -126,7 +118,7 @@ func (b *Builder) RelayPagedPacked(c RelayPagedPacked) int {
 		return b.fail(limit(c.ID().String(), "total length", total, "less than 4 GiB", "use several commands"))
 	}
 	p, at := b.padded(AtPagedSub(n))
-	pagedPackedWords(n, uint32(total), len(p)).put(p)
+	head{uint64(PrefetchRelayPagedPacked) | uint64(uint16(n))<<16 | total<<32, uint64(uint32(len(p)))}.put(p)
 	for i, s := range c.Subs {
 		q := (*[12]byte)(p[AtPagedSub(i):])
 		le.PutUint32(q[0:], uint32(s.StartPage)|uint32(s.LogPageSize)<<16)
@@ -137,7 +129,9 @@ func (b *Builder) RelayPagedPacked(c RelayPagedPacked) int {
 }
 
 // ExecBuf is for a fetch entry with the stall bit.
-func (b *Builder) ExecBuf(c ExecBuf) int { return b.bare(c.words()) }
+func (b *Builder) ExecBuf(c ExecBuf) int {
+	return b.bare(head{uint64(PrefetchExecBuf) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32})
+}
 
 // ExecBufEnd appends the command with the dispatcher's EXEC_BUF_END inside.
 func (b *Builder) ExecBufEnd() int {
@@ -190,22 +184,26 @@ func (c RelayRingbuffer) encode(b *Builder) int {
 }
 
 // WriteLinear without Data writes Length zeros to fill, 32 bytes after the offset returned.
-func (b *Builder) WriteLinear(c WriteLinear) int { return b.writeLinear(&c, false) }
+func (b *Builder) WriteLinear(c WriteLinear) int { return c.encode(b, false) }
 
 // WriteLinearHeader leaves the data to a relay, the next command.
-func (b *Builder) WriteLinearHeader(c WriteLinear) int { return b.writeLinear(&c, true) }
+func (b *Builder) WriteLinearHeader(c WriteLinear) int { return c.encode(b, true) }
 
-func (b *Builder) writeLinear(c *WriteLinear, noFlush bool) int {
+func (c WriteLinear) encode(b *Builder, noFlush bool) int {
 	if noFlush && len(c.Data) != 0 {
 		return b.failData(c.ID().String())
 	}
-	w := c.words()
-	p, at := b.payload(noFlush, LargeHeaderSize, w[2])
+	n := c.Length
+	if len(c.Data) != 0 {
+		n = uint64(len(c.Data))
+	}
+	p, at := b.payload(noFlush, LargeHeaderSize, n)
 	if p == nil {
 		return 0
 	}
-	head{w[0], w[1]}.put(p)
-	head{w[2], w[3]}.put(p[HeaderSize:])
+	lo := uint64(DispatchWriteLinear) + bit(c.H) | uint64(c.McastDests)<<8 | uint64(c.OffsetIndex)<<16 | uint64(c.NOC)<<32
+	head{lo, c.Addr}.put(p)
+	head{lo: n}.put(p[HeaderSize:])
 	fill(p[LargeHeaderSize:], c.Data)
 	return at
 }
@@ -215,31 +213,35 @@ func (b *Builder) failData(name string) int {
 }
 
 // WriteHost without Data writes Length-16 zeros to fill.
-func (b *Builder) WriteHost(c WriteHost) int { return b.writeHost(&c, false) }
+func (b *Builder) WriteHost(c WriteHost) int { return c.encode(b, false) }
 
 // WriteHostHeader appends the command without its data, which the next command, a relay, must
 // bring.
-func (b *Builder) WriteHostHeader(c WriteHost) int { return b.writeHost(&c, true) }
+func (b *Builder) WriteHostHeader(c WriteHost) int { return c.encode(b, true) }
 
-func (b *Builder) writeHost(c *WriteHost, noFlush bool) int {
-	w := c.words()
-	if w.hi < HeaderSize {
-		return b.fail(limit(c.ID().String(), "length", w.hi, "at least 16 bytes", "count the header: 16 plus the data"))
+func (c WriteHost) encode(b *Builder, noFlush bool) int {
+	hi := c.Length
+	if len(c.Data) != 0 {
+		hi = HeaderSize + uint64(len(c.Data))
+	}
+	if hi < HeaderSize {
+		return b.fail(limit(c.ID().String(), "length", hi, "at least 16 bytes", "count the header: 16 plus the data"))
 	}
 	if noFlush && len(c.Data) != 0 {
 		return b.failData(c.ID().String())
 	}
-	return b.headed(noFlush, w, w.hi-HeaderSize, c.Data)
+	w := head{uint64(DispatchWriteHost) | bit(c.Event)<<8 | uint64(c.Pad1)<<16 | uint64(c.Pad2)<<32, hi}
+	return b.headed(noFlush, w, hi-HeaderSize, c.Data)
 }
 
 // WritePaged appends the command with its data, or with zeros to fill if there are none.
-func (b *Builder) WritePaged(c WritePaged) int { return b.writePaged(&c, false) }
+func (b *Builder) WritePaged(c WritePaged) int { return c.encode(b, false) }
 
 // WritePagedHeader appends the command without its data, which the next command, a relay, must
 // bring.
-func (b *Builder) WritePagedHeader(c WritePaged) int { return b.writePaged(&c, true) }
+func (b *Builder) WritePagedHeader(c WritePaged) int { return c.encode(b, true) }
 
-func (b *Builder) writePaged(c *WritePaged, noFlush bool) int {
+func (c WritePaged) encode(b *Builder, noFlush bool) int {
 	n := uint64(c.PageSize) * uint64(c.Pages)
 	switch {
 	case noFlush && len(c.Data) != 0:
@@ -250,7 +252,8 @@ func (b *Builder) writePaged(c *WritePaged, noFlush bool) int {
 		return b.fail(bad(ErrFormat, HeaderSize, c.ID().String(), "%d bytes of data for %d pages of %d bytes", len(c.Data), c.Pages,
 			c.PageSize))
 	}
-	return b.headed(noFlush, c.words(), n, c.Data)
+	return b.headed(noFlush, head{uint64(DispatchWritePaged) | bit(c.DRAM)<<8 | uint64(c.StartPage)<<16 | uint64(c.Base)<<32,
+		uint64(c.PageSize) | uint64(c.Pages)<<32}, n, c.Data)
 }
 
 func (b *Builder) headed(noFlush bool, w head, n uint64, data []byte) int {
@@ -370,7 +373,7 @@ func (b *Builder) packedLarge(c *WritePackedLarge, noFlush bool) (at, data int) 
 		q := (*[12]byte)(p[AtLargeSub(i):])
 		le.PutUint32(q[0:], s.NOC)
 		le.PutUint32(q[4:], s.Addr)
-		le.PutUint32(q[8:], uint32(s.word()))
+		le.PutUint32(q[8:], uint32(uint16(s.Length-1))|uint32(s.Dests)<<16|uint32(bit(s.Unlink))<<24)
 	}
 	clear(p[subs:head])
 	fill(p[head:], c.Data)
@@ -400,7 +403,9 @@ func (c *WritePackedLarge) check(noFlush bool) error {
 }
 
 // Wait appends the command.
-func (b *Builder) Wait(to Dispatcher, c Wait) int { return b.small(to, c.words()) }
+func (b *Builder) Wait(to Dispatcher, c Wait) int {
+	return b.small(to, head{uint64(DispatchWait) | uint64(c.Flags)<<8 | uint64(c.Stream)<<16 | uint64(c.Addr)<<32, uint64(c.Count)})
+}
 
 func (c DebugDispatch) encode(b *Builder, _ bool) int {
 	w := debugWords(uint8(DispatchDebug), c.Key, uint32(len(c.Data)), c.Stride)
@@ -416,7 +421,7 @@ func (b *Builder) SetWriteOffset(c SetWriteOffset) int {
 	if p == nil {
 		return 0
 	}
-	c.words().put(p)
+	head{uint64(DispatchSetWriteOffset) | uint64(c.Count)<<8 | uint64(c.HostID)<<16, 0}.put(p)
 	for i := range int(c.Count) {
 		le.PutUint32(p[AtWriteOffset(i):], c.Offsets[i])
 	}
@@ -427,14 +432,16 @@ func (b *Builder) SetWriteOffset(c SetWriteOffset) int {
 func (b *Builder) SendGoSignal(to Dispatcher, c SendGoSignal) int { return b.small(to, c.words()) }
 
 // NotifySubordinate appends the command.
-func (b *Builder) NotifySubordinate(c NotifySubordinate) int { return b.small(Master, c.words()) }
+func (b *Builder) NotifySubordinate(c NotifySubordinate) int {
+	return b.small(Master, head{uint64(DispatchNotifySubordinate) | bit(c.Wait)<<8 | uint64(c.Mask)<<16, 0})
+}
 
 func (c SetGoSignalNOCData) encode(b *Builder, _ bool) int {
 	p, at := b.relay(PrefetchRelayInline, Master, HeaderSize+4*uint64(len(c.Words)))
 	if p == nil {
 		return 0
 	}
-	c.words().put(p)
+	head{uint64(DispatchSetGoSignalNOCData) | uint64(uint32(len(c.Words)))<<32, 0}.put(p)
 	putWords(p[HeaderSize:], c.Words)
 	return at
 }
@@ -460,9 +467,9 @@ func (c ReadArg) encode(b *Builder, _ bool) int {
 		return 0
 	}
 	clear(p)
-	c.words().put(p)
+	head{uint64(DispatchReadArg) | uint64(c.OffsetIndex)<<8 | uint64(uint16(len(c.Targets)))<<16, uint64(c.NOC) | uint64(c.Addr)<<32}.put(p)
 	for i, t := range c.Targets {
-		le.PutUint64(p[atArgTarget(i):], t.word())
+		le.PutUint64(p[atArgTarget(i):], uint64(t.NOC)|uint64(t.Addr)<<32|uint64(t.Dests)<<48)
 	}
 	return at
 }

@@ -127,28 +127,26 @@ const (
 
 var branchFlags = [...]string{"limited", "leave", "same"}
 
-func (c LoopBegin) words() head {
-	return head{uint64(PrefetchLoopBegin) | uint64(c.Loop)<<16 | uint64(c.Exit)<<32, uint64(c.Count)}
+func (c LoopBegin) encode(b *Builder) int {
+	return b.bare(head{uint64(PrefetchLoopBegin) | uint64(c.Loop)<<16 | uint64(c.Exit)<<32, uint64(c.Count)})
 }
 
 func readLoopBegin(it *item, _ []item) PrefetchCommand {
 	return LoopBegin{it.u16(2), it.u32(4), it.u32(8)}
 }
 
-func (c LoopEnd) words() head {
-	return head{uint64(PrefetchLoopEnd) | bit(c.Limited)*flagLimited<<8 | uint64(c.Loop)<<16 | uint64(c.Body)<<32, 0}
+func (c LoopEnd) encode(b *Builder) int {
+	return b.bare(head{uint64(PrefetchLoopEnd) | bit(c.Limited)*flagLimited<<8 | uint64(c.Loop)<<16 | uint64(c.Body)<<32, 0})
 }
 
 func readLoopEnd(it *item, _ []item) PrefetchCommand {
 	return LoopEnd{it.u16(2), it.u8(1)&flagLimited != 0, it.u32(4)}
 }
 
-func (c Branch) words() (w [4]uint64) {
+func (c Branch) encode(b *Builder) int {
 	flags := bit(c.Limited)*flagLimited | bit(c.Leave)*flagLeave | bit(c.Same)*flagSame
-	w[0] = uint64(PrefetchBranch) | flags<<8 | uint64(c.Compare)<<16 | uint64(c.Level)<<24 | uint64(c.Else)<<32
-	w[1] = uint64(c.NOC) | uint64(c.Addr)<<32
-	w[2] = uint64(c.Value)
-	return w
+	return b.large([4]uint64{uint64(PrefetchBranch) | flags<<8 | uint64(c.Compare)<<16 | uint64(c.Level)<<24 | uint64(c.Else)<<32,
+		uint64(c.NOC) | uint64(c.Addr)<<32, uint64(c.Value)})
 }
 
 func readBranch(it *item, _ []item) PrefetchCommand {
@@ -157,8 +155,8 @@ func readBranch(it *item, _ []item) PrefetchCommand {
 		it.u32(4), it.u32(8), it.u32(12), it.u32(16)}
 }
 
-func (c CallTrace) words() head {
-	return head{uint64(PrefetchCall) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32}
+func (c CallTrace) encode(b *Builder) int {
+	return b.bare(head{uint64(PrefetchCall) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32})
 }
 
 func readCallTrace(it *item, _ []item) PrefetchCommand {

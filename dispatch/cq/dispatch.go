@@ -143,15 +143,6 @@ type SetGoSignalNOCData struct{ Words []uint32 }
 // Opaque is an unreadable payload of a relay.
 type Opaque struct{ Payload []byte }
 
-func (c *WriteLinear) words() (w [4]uint64) {
-	w[0] = uint64(DispatchWriteLinear) + bit(c.H) | uint64(c.McastDests)<<8 | uint64(c.OffsetIndex)<<16 | uint64(c.NOC)<<32
-	w[1], w[2] = c.Addr, c.Length
-	if len(c.Data) != 0 {
-		w[2] = uint64(len(c.Data))
-	}
-	return w
-}
-
 func readWriteLinear(it *item, _ []item) DispatchCommand {
 	return WriteLinear{DispatchID(it.u8(0)) == DispatchWriteLinearH, it.u8(1), it.u8(2), it.u32(4), it.u64(8), it.u64(16), it.some()}
 }
@@ -163,21 +154,8 @@ func (it *item) some() []byte {
 	return it.rest()
 }
 
-func (c *WriteHost) words() head {
-	hi := c.Length
-	if len(c.Data) != 0 {
-		hi = HeaderSize + uint64(len(c.Data))
-	}
-	return head{uint64(DispatchWriteHost) | bit(c.Event)<<8 | uint64(c.Pad1)<<16 | uint64(c.Pad2)<<32, hi}
-}
-
 func readWriteHost(it *item, _ []item) DispatchCommand {
 	return WriteHost{it.u8(1)&1 != 0, it.u16(2), it.u32(4), it.u64(8), it.some()}
-}
-
-func (c *WritePaged) words() head {
-	return head{uint64(DispatchWritePaged) | bit(c.DRAM)<<8 | uint64(c.StartPage)<<16 | uint64(c.Base)<<32,
-		uint64(c.PageSize) | uint64(c.Pages)<<32}
 }
 
 func readWritePaged(it *item, _ []item) DispatchCommand {
@@ -270,14 +248,6 @@ func (c *WritePackedLarge) dataBytes() int {
 	return n
 }
 
-func (s LargeSub) word() uint64 { // length-1, dests, flags
-	return uint64(uint16(s.Length-1)) | uint64(s.Dests)<<16 | bit(s.Unlink)<<24
-}
-
-func (c Wait) words() head {
-	return head{uint64(DispatchWait) | uint64(c.Flags)<<8 | uint64(c.Stream)<<16 | uint64(c.Addr)<<32, uint64(c.Count)}
-}
-
 func readWait(it *item, _ []item) DispatchCommand {
 	return Wait{WaitFlags(it.u8(1)), it.u16(2), it.u32(4), it.u32(8)}
 }
@@ -287,10 +257,6 @@ func readDebugDispatch(it *item, _ []item) DispatchCommand {
 }
 
 func readDelay(it *item, _ []item) DispatchCommand { return Delay{it.u32(4)} }
-
-func (c SetWriteOffset) words() head {
-	return head{uint64(DispatchSetWriteOffset) | uint64(c.Count)<<8 | uint64(c.HostID)<<16, 0}
-}
 
 func readSetWriteOffset(it *item, _ []item) DispatchCommand {
 	c := SetWriteOffset{HostID: it.u16(2), Count: uint8(it.count)}
@@ -307,28 +273,22 @@ func readSendGoSignal(it *item, _ []item) DispatchCommand {
 	return SendGoSignal{GoWord(it.u32(1)), it.u8(5), it.u8(6), it.u8(7), it.u32(8), it.u32(12)}
 }
 
-func (c NotifySubordinate) words() head {
-	return head{uint64(DispatchNotifySubordinate) | bit(c.Wait)<<8 | uint64(c.Mask)<<16, 0}
-}
-
 func readNotifySubordinate(it *item, _ []item) DispatchCommand {
 	return NotifySubordinate{it.u8(1)&1 != 0, it.u16(2)}
 }
 
-func (c Delay) words() head { return head{uint64(DispatchDelay) | uint64(c.Loops)<<32, 0} }
+func (c Delay) encode(b *Builder, _ bool) int {
+	return b.small(Master, head{uint64(DispatchDelay) | uint64(c.Loops)<<32, 0})
+}
 
-func (c SetNumWorkerSems) words() head {
-	return head{uint64(DispatchSetNumWorkerSems) | uint64(c.Num)<<32, 0}
+func (c SetNumWorkerSems) encode(b *Builder, _ bool) int {
+	return b.small(Master, head{uint64(DispatchSetNumWorkerSems) | uint64(c.Num)<<32, 0})
 }
 
 func readSetNumWorkerSems(it *item, _ []item) DispatchCommand { return SetNumWorkerSems{it.u32(4)} }
 
 func readSetGoSignalNOCData(it *item, _ []item) DispatchCommand {
 	return SetGoSignalNOCData{it.readWords()}
-}
-
-func (c SetGoSignalNOCData) words() head {
-	return head{uint64(DispatchSetGoSignalNOCData) | uint64(uint32(len(c.Words)))<<32, 0}
 }
 
 func (c WriteLinear) ID() DispatchID {

@@ -371,14 +371,12 @@ func (v *Revision) appendFields(out []Field, l Layout, it *item, slots []slot, b
 			f.Value--
 		}
 		if i >= 0 {
-			f.Name = index(s.name, i)
+			f.Name = fmt.Sprintf("%s[%d]", s.name, i)
 		}
 		out = append(out, f)
 	}
 	return out
 }
-
-func index(name string, i int) string { return fmt.Sprintf("%s[%d]", name, i) }
 
 func (v *Revision) text(l Layout, as reading, x uint64) string {
 	switch as {

@@ -116,41 +116,21 @@ type RingSub struct {
 // By hand and not from the forms: a capture is full of them. TestDescriptors holds them to the
 // forms.
 
-func (c RelayLinear) words() (w [4]uint64) {
-	w[0] = uint64(PrefetchRelayLinear) | c.Length<<24
-	w[1] = c.Length>>40 | uint64(c.NOC)<<24 | c.Addr<<56
-	w[2] = c.Addr >> 8
-	return w
+func (c RelayLinear) encode(b *Builder) int {
+	return b.large([4]uint64{uint64(PrefetchRelayLinear) | c.Length<<24, c.Length>>40 | uint64(c.NOC)<<24 | c.Addr<<56, c.Addr >> 8})
 }
 
 func readRelayLinear(it *item, _ []item) PrefetchCommand {
 	return RelayLinear{it.u64(3), it.u32(11), it.u64(15)}
 }
 
-func (c RelayLinearH) words() (w [4]uint64) {
-	w[0] = uint64(PrefetchRelayLinearH) | uint64(c.NOC)<<32
-	w[1] = c.Addr
-	w[2] = uint64(c.Length)
-	return w
-}
-
 func readRelayLinearH(it *item, _ []item) PrefetchCommand {
 	return RelayLinearH{it.u32(4), it.u64(8), it.u32(16)}
-}
-
-func (c RelayPaged) words() head {
-	f := uint64(c.LengthAdjust&maxLengthAdjust) | bit(c.DRAM)<<15
-	return head{uint64(PrefetchRelayPaged) | uint64(c.StartPage)<<8 | f<<16 | uint64(c.Base)<<32,
-		uint64(c.PageSize) | uint64(c.Pages)<<32}
 }
 
 func readRelayPaged(it *item, _ []item) PrefetchCommand {
 	f := it.u16(2)
 	return RelayPaged{it.u8(1), f>>15 != 0, f & maxLengthAdjust, it.u32(4), it.u32(8), it.u32(12)}
-}
-
-func pagedPackedWords(count int, total uint32, stride int) head {
-	return head{uint64(PrefetchRelayPagedPacked) | uint64(uint16(count))<<16 | uint64(total)<<32, uint64(uint32(stride))}
 }
 
 func readRelayPagedPacked(it *item, _ []item) PrefetchCommand {
@@ -178,10 +158,6 @@ func inside(it *item, kids []item) DispatchCommand {
 	return kids[0].form.dispatch(&kids[0], kids[1:1+kids[0].kids])
 }
 
-func (c ExecBuf) words() head {
-	return head{uint64(PrefetchExecBuf) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32}
-}
-
 func readExecBuf(it *item, _ []item) PrefetchCommand {
 	return ExecBuf{it.u32(4), it.u32(8), it.u32(12)}
 }
@@ -194,17 +170,17 @@ func readDebugPrefetch(it *item, _ []item) PrefetchCommand {
 	return DebugPrefetch{it.u16(2), it.rest()}
 }
 
-func (c PagedToRingbuffer) words() head {
-	return head{uint64(PrefetchPagedToRingbuffer) | bit(c.Reset)<<8 | uint64(c.LogPageSize)<<16 | uint64(c.StartPage)<<24 | uint64(c.Advance)<<32,
-		uint64(c.Base) | uint64(c.Length)<<32}
+func (c PagedToRingbuffer) encode(b *Builder) int {
+	return b.bare(head{uint64(PrefetchPagedToRingbuffer) | bit(c.Reset)<<8 | uint64(c.LogPageSize)<<16 | uint64(c.StartPage)<<24 | uint64(c.Advance)<<32,
+		uint64(c.Base) | uint64(c.Length)<<32})
 }
 
 func readPagedToRingbuffer(it *item, _ []item) PrefetchCommand {
 	return PagedToRingbuffer{it.u8(1)&1 != 0, it.u8(2), it.u8(3), it.u32(4), it.u32(8), it.u32(12)}
 }
 
-func (c SetRingbufferOffset) words() head {
-	return head{uint64(PrefetchSetRingbufferOffset) | uint64(c.Offset)<<8, bit(c.Write)}
+func (c SetRingbufferOffset) encode(b *Builder) int {
+	return b.bare(head{uint64(PrefetchSetRingbufferOffset) | uint64(c.Offset)<<8, bit(c.Write)})
 }
 
 func readSetRingbufferOffset(it *item, _ []item) PrefetchCommand {

@@ -9,8 +9,7 @@ const Pinned = "2026-03"
 // pinned one can be written.
 type Revision struct {
 	// Name is the first ttnn wheel with the revision, or Pinned.
-	Name  string
-	About string // wheels, and what differs from the revision before
+	Name string
 
 	prefetch  forms
 	dispatch  forms
@@ -36,29 +35,25 @@ var revisions = sync.OnceValue(makeRevisions)
 
 func makeRevisions() revisionSet {
 	pin := pinned()
-	pin.Name, pin.About = Pinned, "ttnn 0.65.0 to 0.66.0: lengths of packed-large writes are less one"
+	pin.Name = Pinned
 	var all []*Revision
 	for _, r := range []struct {
-		name, about string
-		changes     []func(*Revision)
+		name    string
+		changes []func(*Revision)
 	}{
-		{"0.60.1", "ttnn 0.60.1 to 0.62.2: all commands have 16 bytes", []func(*Revision){wholeLengths, shortCommands, withoutLinearH}},
-		{"0.63.0", "ttnn 0.63.0: RELAY_LINEAR_H, 64-bit lengths of writes to the host, a slot of multicasts in go signals",
-			[]func(*Revision){wholeLengths, shortCommands}},
-		{"0.64.0", "ttnn 0.64.0 to 0.64.5: RELAY_LINEAR and WRITE_LINEAR have 32 bytes", []func(*Revision){wholeLengths}},
-		{Pinned, "", nil},
-		{"0.67.0", "ttnn 0.67.0 to 0.73.1: RELAY_LINEAR's fields aligned, RELAY_LINEAR_PACKED, WRITE_PACKED_LARGE_UNICAST", []func(*Revision){linearPacked}},
-		{"0.74.0", "ttnn 0.74.0 to 0.78.0: WAIT's flags moved for CLEAR_MEMORY, SET_SUB_DEVICE_WORKER_COUNTS, RT_PROFILER_FLUSH",
-			[]func(*Revision){linearPacked, clearMemory}},
-		{"0.79.0", "ttnn 0.79.0 to 0.80.0: fields of go signals, ring buffer offsets and RT_PROFILER_FLUSH aligned",
-			[]func(*Revision){linearPacked, clearMemory, alignedFields}},
-		{"0.81.1", "ttnn 0.81.1: no SET_GO_SIGNAL_NOC_DATA, so later dispatcher ids are one less; go signals only by multicast",
-			[]func(*Revision){linearPacked, clearMemory, alignedFields, multicastOnly}},
+		{"0.60.1", []func(*Revision){wholeLengths, shortCommands, withoutLinearH}},
+		{"0.63.0", []func(*Revision){wholeLengths, shortCommands}},
+		{"0.64.0", []func(*Revision){wholeLengths}},
+		{Pinned, nil}, // ttnn 0.65.0 and 0.66.0
+		{"0.67.0", []func(*Revision){linearPacked}},
+		{"0.74.0", []func(*Revision){linearPacked, clearMemory}},
+		{"0.79.0", []func(*Revision){linearPacked, clearMemory, alignedFields}},
+		{"0.81.1", []func(*Revision){linearPacked, clearMemory, alignedFields, multicastOnly}},
 	} {
 		v := pin
 		if r.name != Pinned {
 			v = pinned()
-			v.Name, v.About = r.name, r.about
+			v.Name = r.name
 			clear(v.prefetch[stockIDs:])
 			clear(v.dispatch[stockIDs:])
 		}

@@ -56,10 +56,6 @@ func atArgTarget(i int) int { return HeaderSize + argTargetSize*i }
 // Size is the command's bytes in the dispatcher's ring.
 func (c ReadArg) Size() int { return SlotStride(atArgTarget(len(c.Targets))) }
 
-func (c ReadArg) words() head {
-	return head{uint64(DispatchReadArg) | uint64(c.OffsetIndex)<<8 | uint64(uint16(len(c.Targets)))<<16, uint64(c.NOC) | uint64(c.Addr)<<32}
-}
-
 func readReadArg(it *item, _ []item) DispatchCommand {
 	c := ReadArg{it.u8(1), it.u32(AtBranchNOC), it.u32(AtBranchAddr), make([]ArgTarget, it.count)}
 	for i := range c.Targets {
@@ -67,10 +63,6 @@ func readReadArg(it *item, _ []item) DispatchCommand {
 		c.Targets[i] = ArgTarget{le.Uint32(q), le.Uint16(q[4:]), q[6]}
 	}
 	return c
-}
-
-func (t ArgTarget) word() uint64 {
-	return uint64(t.NOC) | uint64(t.Addr)<<32 | uint64(t.Dests)<<48
 }
 
 func (c ForwardSubordinate) words() head {

@@ -238,13 +238,10 @@ const ArgOffset = offsetConfig
 // before it. [Image.AppendAgain] keeps the change.
 func (im *Image) ReadArgs(run []byte, v Variant) error {
 	at := im.MainOffset(v) + im.form(v).main.goWord - cq.AtGoWord - cq.AtForwarded
-	if !v.Inline() || len(run) != im.runBytes(v) || at < 0 || !forwards(run[at]) {
+	forwards := []cq.DispatchID{cq.DispatchForwardSubordinate, cq.DispatchForwardWithArgs}
+	if !v.Inline() || len(run) != im.runBytes(v) || at < 0 || !slices.Contains(forwards, cq.DispatchID(run[at])) {
 		return fmt.Errorf("dispatch: program %q: its run of %d B takes no arguments that the device computes", im.name, len(run))
 	}
 	cq.Put8(run, at, uint8(cq.DispatchForwardWithArgs))
 	return nil
-}
-
-func forwards(id byte) bool {
-	return cq.DispatchID(id) == cq.DispatchForwardSubordinate || cq.DispatchID(id) == cq.DispatchForwardWithArgs
 }

@@ -552,14 +552,10 @@ func watched(t *rig.T, what uint32, on chip.Processor) *reprise.Program {
 	}
 }
 
-func watchable(t *rig.T) {
+func checksFail(t *rig.T, on chip.Processor) {
 	if _, ok := t.Dev.Debug().PrintArea(); !ok {
 		t.Skip("the workers run tt-metal's base firmware, with which kernels report nothing")
 	}
-}
-
-func checksFail(t *rig.T, on chip.Processor) {
-	watchable(t)
 	t = t.Short()
 	for i, want := range []struct {
 		check watch.Check

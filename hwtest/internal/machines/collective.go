@@ -109,12 +109,6 @@ func allPairs(t *T) {
 	}
 }
 
-func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
-	first, count := t.Links.Slice(b, c)
-	got := t.T.On(t.Queue.On(c)).ReadAt(b.On(c), 64*first, 64*count)
-	t.Same(want[64*first:64*(first+count)], got, "%s: slice of chip %v", what, c.Coord)
-}
-
 func meshUneven(t *T) {
 	t.Linked()
 	for _, pages := range []int{1, 3, 2*t.Mesh.Size() + 1} {
@@ -122,7 +116,9 @@ func meshUneven(t *T) {
 		t.carryOut(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32))
 		want := t.sums(b.Size())
 		for _, c := range t.Links.Line() {
-			t.hasSlice(fmt.Sprintf("%d pages", pages), c, b, want)
+			first, count := t.Links.Slice(b, c)
+			got := t.T.On(t.Queue.On(c)).ReadAt(b.On(c), 64*first, 64*count)
+			t.Same(want[64*first:64*(first+count)], got, "%d pages: slice of chip %v", pages, c.Coord)
 		}
 	}
 }

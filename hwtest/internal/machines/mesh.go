@@ -21,7 +21,12 @@ import (
 
 // OnMesh passes a case the chips of its machine, which it shares with earlier cases.
 func OnMesh(fn func(*T)) func(*rig.T) {
-	return func(t *rig.T) { fn(sharedMesh(t)) }
+	return func(t *rig.T) {
+		if t.Shared.Machine == nil {
+			t.Shared.Machine = openMesh(t)
+		}
+		fn(onMachine(t, t.Shared.Machine.(*meshed)))
+	}
 }
 
 // OnOwnMesh passes a case chips of its own, opened with options.
@@ -238,13 +243,6 @@ type meshed struct {
 
 func (m *meshed) Close(ctx context.Context) error {
 	return errors.Join(m.mesh.Close(ctx), m.machine.Close())
-}
-
-func sharedMesh(t *rig.T) *T {
-	if t.Shared.Machine == nil {
-		t.Shared.Machine = openMesh(t)
-	}
-	return onMachine(t, t.Shared.Machine.(*meshed))
 }
 
 func onMachine(t *rig.T, m *meshed) *T {

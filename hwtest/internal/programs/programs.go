@@ -36,7 +36,11 @@ func Cases() (cs rig.Table) {
 		func(t *rig.T, free int) { LongText(t, free, []chip.Processor{chip.BRISC}) }, 0, 16, 4096, 60<<10)
 	for _, e := range programErrors() {
 		cs.Add("refused: "+e.name, "a program that can't run is a *ProgramError, and nothing stays allocated",
-			func(t *rig.T) { refused(t, e.change) })
+			func(t *rig.T) {
+				p := t.BlankProgram("bad")
+				e.change(t, p)
+				wantProgramError(t, p)
+			})
 	}
 	cs.Add("second run has fresh data", "static data of a kernel begin anew with every run", FreshData)
 	cs.Add("other network", "a BRISC kernel may take either network", OtherNetwork)
@@ -527,12 +531,6 @@ func programErrors() []programError {
 			p.Semaphores = []reprise.Semaphore{{Cores: []chip.Range{t.Grid()}}, {Cores: []chip.Range{t.Grid().End.Range()}}}
 		}},
 	}
-}
-
-func refused(t *rig.T, change func(*rig.T, *reprise.Program)) {
-	p := t.BlankProgram("bad")
-	change(t, p)
-	wantProgramError(t, p)
 }
 
 func wantProgramError(t *rig.T, p *reprise.Program) {

@@ -103,7 +103,7 @@ func (a *assembler) begin() error {
 
 // end puts the prologue, which stores the whole configuration, before the scripts.
 func (a *assembler) end() error {
-	if a.run.empty() {
+	if p := a.run; len(p.scripts[0])+len(p.scripts[1])+len(p.scripts[2]) == 0 && p.kernel == "" {
 		return nil
 	}
 	if len(a.runs) == MaxRuns {
@@ -118,10 +118,6 @@ func (a *assembler) end() error {
 	}
 	a.runs = append(a.runs, a.run)
 	return errors.Join(err, a.run.fits())
-}
-
-func (p *program) empty() bool {
-	return len(p.scripts[0])+len(p.scripts[1])+len(p.scripts[2]) == 0 && p.kernel == ""
 }
 
 func (a *assembler) all(lines []*line) error {

@@ -224,7 +224,7 @@ type suite struct {
 }
 
 func load() (*suite, error) {
-	s := newSuite()
+	s := &suite{constants: map[string]string{}, macros: map[string]*macro{}}
 	for _, name := range []string{"common", "front", "sync", "unpack", "move", "matrix", "lanes", "pack"} {
 		name = "vectors/" + name + ".txt"
 		text, err := files.ReadFile(name)
@@ -236,10 +236,6 @@ func load() (*suite, error) {
 		}
 	}
 	return s, nil
-}
-
-func newSuite() *suite {
-	return &suite{constants: map[string]string{}, macros: map[string]*macro{}}
 }
 
 var errHeader = errors.New(`want "const NAME = EXPRESSION", "macro NAME PARAMETERS", "protects TEXT" or "case NAME"`)
