@@ -65,6 +65,7 @@ type commands struct {
 	Metal      code.MetalCmd       `cmd:""`
 	Sim        sims.SimCmd         `cmd:""`
 	VM         sims.VmCmd          `cmd:"" name:"vm"`
+	Card       sims.CardCmd        `cmd:""`
 	TTNN       sims.TtnnCmd        `cmd:"" name:"ttnn"`
 	Complete   completeCmd         `cmd:"" hidden:""`
 	Completion completionCmd       `cmd:""`
