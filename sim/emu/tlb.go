@@ -26,8 +26,8 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 	id := 0
 	// All requests of a host are in order here, so static virtual channels change nothing. tt-umd
 	// avoids them on Blackhole for "a known HW issue" (blackhole_implementation.hpp), but tests
-	// windows with them.
-	static := uint32(1)
+	// windows with them. Behind the flag and one more bit is the channel's number.
+	static := uint32(1 | 7<<2)
 	if c.cfg.RefuseUnmapped {
 		static = 0
 	}
@@ -53,7 +53,7 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 		id = 202 + int(off>>32)
 		w := c.tlb[3*id:][:3]
 		size, addr = 1<<32, uint64(w[0])<<32
-		if w[1]&^(0x19000FFF|static<<30) != 0 || w[2] != 0 {
+		if w[1]&^(0x19000FFF|static<<30) != 0 || w[2]&^(static>>2) != 0 {
 			return bad(unimplemented, "window %d: configuration %#x %#x: only a tile, a NoC and an ordering are emulated here", id,
 				w[1], w[2])
 		}

@@ -3,7 +3,6 @@ package sims
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -98,7 +97,8 @@ func (c *CardCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		case err := <-ended:
 			for i := range spec.Chips {
 				if fault := m.Chip(i).Fault(); fault != nil {
-					err = errors.Join(err, fmt.Errorf("chip %d stopped: %w", i, fault))
+					fmt.Fprintf(s.Err, "reprise: chip %d stopped: %v\n", i, fault)
+					err = cmp.Or(err, error(cli.ExitStatus(1)))
 				}
 			}
 			return programStatus(err)

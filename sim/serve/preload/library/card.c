@@ -61,7 +61,7 @@ struct card {
   ino_t inode;    // of the descriptor's socket
   uint64_t token; // names the file's process in a JOIN
   uint32_t file;
-  dev_t node;
+  ino_t node;     // of the socket's file
   char path[sizeof((struct sockaddr_un *)0)->sun_path];
   atomic_int idle[CONNECTIONS]; // 1 + descriptor, or 0
 };
@@ -261,7 +261,9 @@ static struct card *new_card(void) {
   return NULL;
 }
 
-static int open_card(const char *path, dev_t node, int flags) {
+static int open_card(int ordinal, ino_t node, int flags) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/dev/tenstorrent/%d", root, ordinal);
   struct head h = {.op = PROCESS};
   struct stat st;
   struct card *c = new_card();
@@ -572,14 +574,38 @@ static int contents(const char *path) {
   return fd;
 }
 
+// ordinal_of returns the number of the device node that a socket stands for, or -1.
+static int ordinal_of(ino_t inode) {
+  char node[PATH_MAX];
+  struct stat st;
+  for (int i = 0; root != NULL; i++) {
+    snprintf(node, sizeof node, "%s/dev/tenstorrent/%d", root, i);
+    if (raw_stat(AT_FDCWD, node, &st, 0) != 0)
+      break;
+    if (st.st_ino == inode)
+      return i;
+  }
+  return -1;
+}
+
+// show_node makes what stat says of a socket that of the device node.
+static void show_node(struct stat *st, ino_t inode) {
+  int ordinal = S_ISSOCK(st->st_mode) ? ordinal_of(inode) : -1;
+  if (ordinal >= 0) {
+    st->st_mode = S_IFCHR | 0666;
+    st->st_rdev = makedev(511, (unsigned)ordinal);
+  }
+}
+
 static int open_at(int dir, const char *path, int flags, mode_t mode) {
   char buffer[PATH_MAX];
   const char *to = redirect(path, buffer);
   struct stat st;
-  if (to == path || raw_stat(dir, to, &st, 0) != 0 || S_ISDIR(st.st_mode))
+  int failed = root != NULL && (to != path || dir != AT_FDCWD) ? raw_stat(dir, to, &st, 0) : -1;
+  if (failed == 0 && S_ISSOCK(st.st_mode) && ordinal_of(st.st_ino) >= 0)
+    return open_card(ordinal_of(st.st_ino), st.st_ino, flags);
+  if (failed != 0 || to == path || S_ISDIR(st.st_mode))
     return (int)syscall(SYS_openat, dir, to, flags, mode);
-  if (S_ISSOCK(st.st_mode))
-    return open_card(to, st.st_ino, flags);
   if ((flags & O_ACCMODE) != O_RDONLY)
     return errno = EACCES, -1;
   int fd = contents(path);
@@ -630,27 +656,19 @@ OPEN_AT(__openat64_2)
 FOPEN(fopen)
 FOPEN(fopen64)
 
-// stat_at shows device nodes as what they stand for.
 static int stat_at(int dir, const char *path, void *out, int flags) {
   char buffer[PATH_MAX];
-  struct stat *st = out;
-  const char *to = redirect(path, buffer);
-  int failed = raw_stat(dir, to, st, flags);
-  if (failed == 0 && to != path && S_ISSOCK(st->st_mode)) {
-    st->st_mode = S_IFCHR | 0666;
-    st->st_rdev = makedev(511, (unsigned)strtoul(strrchr(to, '/') + 1, NULL, 10));
-  }
+  int failed = raw_stat(dir, redirect(path, buffer), out, flags);
+  if (failed == 0)
+    show_node(out, ((struct stat *)out)->st_ino);
   return failed;
 }
 
 static int stat_open(int fd, void *out) {
-  struct stat *st = out;
   struct card *c = root != NULL ? card_of(fd) : NULL;
-  int failed = (int)syscall(SYS_fstat, fd, st);
-  if (failed == 0 && c != NULL) {
-    st->st_mode = S_IFCHR | 0666;
-    st->st_rdev = makedev(511, (unsigned)strtoul(strrchr(c->path, '/') + 1, NULL, 10));
-  }
+  int failed = (int)syscall(SYS_fstat, fd, out);
+  if (failed == 0 && c != NULL)
+    show_node(out, c->node);
   return failed;
 }
 
@@ -685,13 +703,25 @@ EXPORT int __fxstatat64(int version, int dir, const char *path, void *st, int fl
 
 EXPORT int statx(int dir, const char *restrict path, int flags, unsigned mask, struct statx *restrict st) {
   char buffer[PATH_MAX];
-  const char *to = redirect(path, buffer);
-  int failed = (int)syscall(SYS_statx, dir, to, flags, mask, st);
-  int node = to != path || (path != NULL && *path == 0 && root != NULL && card_of(dir) != NULL);
-  if (failed == 0 && node && S_ISSOCK(st->stx_mode))
-    st->stx_mode = S_IFCHR | 0666, st->stx_rdev_major = 511, st->stx_rdev_minor = 0;
+  int failed = (int)syscall(SYS_statx, dir, redirect(path, buffer), flags, mask, st);
+  struct stat as = {.st_mode = failed == 0 ? st->stx_mode : 0};
+  struct card *c = S_ISSOCK(as.st_mode) && root != NULL && flags & AT_EMPTY_PATH ? card_of(dir) : NULL;
+  show_node(&as, c != NULL ? c->node : st->stx_ino);
+  if (S_ISCHR(as.st_mode) && !S_ISCHR(st->stx_mode))
+    st->stx_mode = (uint16_t)as.st_mode, st->stx_rdev_major = major(as.st_rdev), st->stx_rdev_minor = minor(as.st_rdev);
   return failed;
 }
+
+#define READDIR(name, entry)                                                                                                               \
+  EXPORT struct entry *name(DIR *d) {                                                                                                      \
+    struct entry *e = REAL(name)(d);                                                                                                       \
+    if (e != NULL && e->d_type == DT_SOCK && ordinal_of(e->d_ino) >= 0)                                                                    \
+      e->d_type = DT_CHR;                                                                                                                  \
+    return e;                                                                                                                              \
+  }
+
+READDIR(readdir, dirent)
+READDIR(readdir64, dirent64)
 
 EXPORT DIR *opendir(const char *path) {
   char buffer[PATH_MAX];
