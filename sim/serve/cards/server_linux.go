@@ -208,9 +208,9 @@ type client struct {
 	first        *serve.Conn
 	dying, ended chan struct{} // closed when kill begins, and after it
 	pid          int
-	proc *driver.Process
-	node seam.Node
-	busy sync.RWMutex // held for reading during a request
+	proc         *driver.Process
+	node         seam.Node
+	busy         sync.RWMutex // held for reading during a request
 
 	mu    sync.Mutex
 	dead  bool

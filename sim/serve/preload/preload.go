@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/serve/cards"
 )
@@ -97,6 +98,13 @@ func Environment(environ []string, library, dir string) []string {
 	}
 	return append(slices.Clone(environ), "LD_PRELOAD="+preloaded, Variable+"="+dir)
 }
+
+// Node returns a device node of the folder that [Variable] names, for programs without the C library,
+// and FS its machine's files.
+func Node(dir, path string) seam.Node { return cards.Socket(filepath.Join(dir, path)).Node() }
+
+// FS returns the files of the machine that a folder is of.
+func FS(dir string) fs.FS { return cards.Socket(filepath.Join(dir, "server")).FS() }
 
 // Serve makes the files of a machine in an empty folder and serves its cards there. Other processes
 // have lost them when end returns.

@@ -24,6 +24,7 @@ enum { NONE = 0, LOADS = 1, STORES = 2, BOTH = 3 };
 // An access of an instruction, which is copied to a step's code.
 struct access {
   size_t size;
+  uint64_t bytes; // a bit for each byte that is accessed: vector instructions can have a mask
   int direction;
   int length;           // of the instruction
   uint8_t code[32];     // the copy, with the trap
@@ -58,6 +59,8 @@ static unsigned long *blocked(ucontext_t *u) { return (unsigned long *)&u->uc_si
 static int decode(ucontext_t *u, char *at, struct step *s, struct access *a);
 
 #ifdef __x86_64__
+#include <cpuid.h>
+
 #define PC(u) ((u)->uc_mcontext.gregs[REG_RIP])
 #define AFTER_TRAP 1
 
@@ -164,6 +167,10 @@ static const struct {
     {2, 0xf0, 0xf0, 3, D, LOADS, 0}, // movbe
     {2, 0xf1, 0xf1, 3, D, STORES, 0},
     {2, 0xf7, 0xf7, 15, I, LOADS, 0},  // shlx …
+    {2, 0x26, 0x27, 6, V, LOADS, 0}, // vptestm
+    {3, 0x1e, 0x1f, 2, V, LOADS, 1}, // vpcmp
+    {3, 0x25, 0x25, 2, V, LOADS, 1}, // vpternlog
+    {3, 0x3e, 0x3f, 2, V, LOADS, 1},
     {3, 0x0f, 0x0f, 2, V, LOADS, 1},   // palignr
     {3, 0x14, 0x14, 2, 1, STORES, 1},  // pextr
     {3, 0x15, 0x15, 2, 2, STORES, 1},  //
@@ -176,6 +183,18 @@ static const struct {
     {3, 0x19, 0x19, 2, 16, STORES, 1}, //
     {3, 0x39, 0x39, 2, 16, STORES, 1}, //
 };
+
+// mask_of returns register k of masks, which the kernel has saved.
+static uint64_t mask_of(ucontext_t *u, int k) {
+  const char *saved = (const char *)u->uc_mcontext.fpregs;
+  unsigned a, offset, c, d;
+  uint64_t components, mask = 0;
+  memcpy(&components, saved + 512, sizeof components);
+  __cpuid_count(13, 5, a, offset, c, d);
+  if (components & 1 << 5)
+    memcpy(&mask, saved + offset + 8 * k, sizeof mask);
+  return mask;
+}
 
 // string executes movs and stos, which take their addresses from registers.
 static int string(ucontext_t *u, uint8_t operation, size_t width, int repeated, int length) {
@@ -222,7 +241,7 @@ static int string(ucontext_t *u, uint8_t operation, size_t width, int repeated, 
 // 1 for an instruction that it has executed, 0 for one to execute, -1 for one it doesn't know.
 static int decode(ucontext_t *u, char *at, struct step *s, struct access *a) {
   const uint8_t *start = (const uint8_t *)PC(u), *p = start;
-  int w = 0, prefix = 1, repeated = 0, map = 0, vector = 16, evex = 0, broadcast = 0;
+  int w = 0, prefix = 1, repeated = 0, map = 0, vector = 16, broadcast = 0, masked = 0;
   uint8_t *q = a->code;
   (void)at;
   for (;; p++) {
@@ -250,9 +269,7 @@ static int decode(ucontext_t *u, char *at, struct step *s, struct access *a) {
     vector = p[2] & 4 ? 32 : 16, prefix = by_vex[p[2] & 3], map = p[1] & 31, w = p[2] & 0x80;
     memcpy(q, p, 3), q += 3, p += 3;
   } else if (operation == 0x62) {
-    if ((p[3] >> 5 & 3) == 3 || (p[3] & 7) != 0) // a mask: which bytes it leaves isn't known
-      return -1;
-    vector = 16 << (p[3] >> 5 & 3), prefix = by_vex[p[2] & 3], map = p[1] & 7, w = p[2] & 0x80, evex = 1, broadcast = p[3] & 0x10;
+    vector = 16 << (p[3] >> 5 & 3), prefix = by_vex[p[2] & 3], map = p[1] & 7, w = p[2] & 0x80, broadcast = p[3] & 0x10, masked = p[3] & 7;
     memcpy(q, p, 4), q += 4, p += 4;
   } else if (operation == 0x0f) {
     map = 1, *q++ = *p++;
@@ -297,10 +314,23 @@ static int decode(ucontext_t *u, char *at, struct step *s, struct access *a) {
       immediate = digit < 2 ? immediate : 0;
     }
   }
-  if (a->direction == NONE || (evex && broadcast && a->direction != LOADS))
+  if (a->direction == NONE || (broadcast && a->direction != LOADS))
     return -1;
-  if (evex && broadcast)
+  if (broadcast)
     a->size = w ? 8 : 4;
+  a->bytes = ~0ull;
+  if (masked) {
+    const int small = (map == 1 && prefix == 8) || (map == 2 && operation == 0x26) || (map == 3 && operation >= 0x3e);
+    const int known = (map == 1 && (operation & 0xef) == 0x6f) || (map == 2 && (operation & 0xfe) == 0x26) ||
+                      (map == 3 && (operation & 0xde) == 0x1e);
+    const size_t element = small ? (w ? 2 : 1) : w ? 8 : 4;
+    uint64_t mask = mask_of(u, masked);
+    if (!known || !(mask & 1)) // other elements, or not from the address that the processor reported on
+      return -1;
+    a->bytes = 0;
+    for (size_t i = 0; i < a->size; i++)
+      a->bytes |= (mask >> i / element & 1) << i;
+  }
   *q++ = (modrm & 0x38) | 5; // an offset from the next instruction
   int32_t offset = (int32_t)((uint8_t *)s->operand - (s->code + (q - a->code) + 4 + immediate));
   memcpy(q, &offset, 4), q += 4;
@@ -358,6 +388,7 @@ static int decode(ucontext_t *u, char *at, struct step *s, struct access *a) {
   s->scratch_is = base - (uint64_t)at + (uint64_t)s->operand;
   i = (i & ~(31u << 5)) | (uint32_t)a->scratch << 5;
   const uint32_t trap = 0xd4200000; // brk
+  a->bytes = ~0ull;
   memcpy(a->code, &i, 4), memcpy(a->code + 4, &trap, 4);
   a->code_length = 8, a->length = 4;
   return 0;
@@ -380,6 +411,20 @@ static void finish(ucontext_t *u, struct step *s) {
 #else
 #error "reprise card: this processor's instructions aren't known"
 #endif
+
+// transfer copies the operand from or to the device.
+static int transfer(struct step *s, int direction) {
+  struct access *a = &s->access;
+  for (size_t i = 0, n; i < a->size; i += n) {
+    int skip = a->size <= 64 && !(a->bytes >> i & 1);
+    for (n = 1; i + n < a->size && (a->size > 64 || (int)(~a->bytes >> (i + n) & 1) == skip); n++)
+      ;
+    if (!skip && (direction == LOADS ? device_read(s->mapping, s->off + i, s->operand + i, n)
+                                     : device_write(s->mapping, s->off + i, s->operand + i, n)) != 0)
+      return -1;
+  }
+  return 0;
+}
 
 static int (*real_sigaction)(int, const struct sigaction *, struct sigaction *);
 
@@ -433,7 +478,7 @@ static void on_segv(int number, siginfo_t *info, void *context) {
     errno = error;
     return;
   }
-  if (s->access.direction & LOADS && device_read(m, s->off, s->operand, s->access.size) != 0) {
+  if (s->access.direction & LOADS && transfer(s, LOADS) != 0) {
     zap(m); // the instruction is executed again and raises SIGBUS
     atomic_store(&s->used, 0);
     errno = error;
@@ -458,7 +503,7 @@ static void on_trap(int number, siginfo_t *info, void *context) {
     return;
   }
   int error = errno;
-  if (s->access.direction & STORES && device_write(s->mapping, s->off, s->operand, s->access.size) != 0)
+  if (s->access.direction & STORES && transfer(s, STORES) != 0)
     zap(s->mapping); // this store is lost, the next access raises SIGBUS
   finish(u, s);
   PC(u) = s->next;
