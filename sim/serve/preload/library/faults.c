@@ -344,10 +344,27 @@ static void finish(ucontext_t *u, struct step *s) { (void)u, (void)s; }
 static void prepare(ucontext_t *u, struct step *s) { (void)u, (void)s; }
 
 #elif defined(__aarch64__)
+#include <asm/sigcontext.h>
+
 #define PC(u) ((u)->uc_mcontext.pc)
 #define AFTER_TRAP 0
 
 static uint32_t bits(uint32_t v, int high, int low) { return v >> low & ((2u << (high - low)) - 1); }
+
+// active returns the bytes of a vector that predicate p selects and the vector's size, which the kernel has saved, up to 64.
+static uint64_t active(ucontext_t *u, uint32_t p, size_t *size) {
+  const char *record = (const char *)u->uc_mcontext.__reserved;
+  uint32_t head[2];
+  uint64_t mask = 0;
+  for (memcpy(head, record, 8); head[0] != 0 && head[0] != SVE_MAGIC; memcpy(head, record, 8))
+    record += head[1];
+  const struct sve_context *sve = (const struct sve_context *)record;
+  if (head[0] == 0 || sve->head.size <= sizeof *sve || sve->vl > 64)
+    return 0;
+  *size = sve->vl;
+  memcpy(&mask, record + SVE_SIG_PREG_OFFSET(sve->vl / 16, p), sve->vl / 8);
+  return mask;
+}
 
 // decode recognises loads and stores of registers and copies them with another base register (Arm ARM, C4.1.94).
 static int decode(ucontext_t *u, char *at, struct step *s, struct access *a) {
@@ -355,8 +372,24 @@ static int decode(ucontext_t *u, char *at, struct step *s, struct access *a) {
   memcpy(&i, (void *)PC(u), 4);
   const uint32_t size = bits(i, 31, 30), op = bits(i, 23, 22);
   const int vector = bits(i, 26, 26), load = bits(i, 22, 22);
-  a->direction = NONE;
-  if (bits(i, 29, 27) == 5 && !bits(i, 25, 25)) { // pairs
+  a->direction = NONE, a->bytes = ~0ull;
+  if ((i & ~31u) == 0xd50b7420) { // dc zva
+    static const char zeroes[2048];
+    uint64_t block;
+    __asm__("mrs %0, dczid_el0" : "=r"(block));
+    block = 4ull << (block & 15);
+    if (device_write(s->mapping, s->off & ~(block - 1), zeroes, block) != 0)
+      zap(s->mapping);
+    else
+      PC(u) += 4;
+    return 1;
+  }
+  if (bits(i, 31, 21) == 0x520 || bits(i, 31, 21) == 0x720) { // ld1b, st1b of scalable vectors
+    a->bytes = active(u, bits(i, 12, 10), &a->size);
+    a->direction = !(a->bytes & 1) ? NONE : bits(i, 30, 30) ? STORES : LOADS;
+    if (bits(i, 15, 13) != (bits(i, 30, 30) ? 7 : 5) && bits(i, 15, 13) != 2)
+      a->direction = NONE;
+  } else if (bits(i, 29, 27) == 5 && !bits(i, 25, 25)) { // pairs
     a->size = vector ? 8u << size : size & 2 ? 16 : 8;
     a->direction = load ? LOADS : STORES;
   } else if (bits(i, 29, 27) == 7 && !bits(i, 25, 25)) {
@@ -388,7 +421,6 @@ static int decode(ucontext_t *u, char *at, struct step *s, struct access *a) {
   s->scratch_is = base - (uint64_t)at + (uint64_t)s->operand;
   i = (i & ~(31u << 5)) | (uint32_t)a->scratch << 5;
   const uint32_t trap = 0xd4200000; // brk
-  a->bytes = ~0ull;
   memcpy(a->code, &i, 4), memcpy(a->code + 4, &trap, 4);
   a->code_length = 8, a->length = 4;
   return 0;
@@ -464,7 +496,7 @@ static void on_segv(int number, siginfo_t *info, void *context) {
   }
   int error = errno;
   struct step *s = take_step();
-  s->mapping = m, s->off = (uint64_t)(at - m->start);
+  s->access.bytes = 0, s->mapping = m, s->off = (uint64_t)(at - m->start);
   s->operand = (char *)s->memory + ((uintptr_t)at & 63); // as aligned as the program's
   int known = decode(u, at, s, &s->access);
   if (known != 0) {
