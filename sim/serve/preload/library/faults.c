@@ -73,115 +73,47 @@ static const struct {
   uint8_t prefixes; // allowed: 1 none, 2 66, 4 F3, 8 F2
   uint8_t size, direction, immediate;
 } operations[] = {
-    {0, 0x63, 0x63, 15, 4, LOADS, 0}, // movsxd
-    {0, 0x69, 0x69, 15, D, LOADS, D}, // imul
-    {0, 0x6b, 0x6b, 15, D, LOADS, 1},
-    {0, 0x80, 0x80, 15, 1, BOTH, 1}, // add, or, and, sub, xor … with a constant; cmp (below)
-    {0, 0x81, 0x81, 15, D, BOTH, D},
-    {0, 0x83, 0x83, 15, D, BOTH, 1},
-    {0, 0x84, 0x84, 15, 1, LOADS, 0}, // test
-    {0, 0x85, 0x85, 15, D, LOADS, 0},
-    {0, 0x86, 0x86, 15, 1, BOTH, 0}, // xchg
-    {0, 0x87, 0x87, 15, D, BOTH, 0},
-    {0, 0x88, 0x88, 15, 1, STORES, 0}, // mov
-    {0, 0x89, 0x89, 15, D, STORES, 0},
-    {0, 0x8a, 0x8a, 15, 1, LOADS, 0},
-    {0, 0x8b, 0x8b, 15, D, LOADS, 0},
-    {0, 0xc0, 0xc0, 15, 1, BOTH, 1}, // shifts
-    {0, 0xc1, 0xc1, 15, D, BOTH, 1},
-    {0, 0xc6, 0xc6, 15, 1, STORES, 1}, // mov of a constant
-    {0, 0xc7, 0xc7, 15, D, STORES, D},
-    {0, 0xf6, 0xf6, 15, 1, BOTH, 1}, // test, not, neg, mul … (below)
-    {0, 0xf7, 0xf7, 15, D, BOTH, D},
-    {1, 0x10, 0x10, 15, P, LOADS, 0}, // movups, movss
-    {1, 0x11, 0x11, 15, P, STORES, 0},
-    {1, 0x12, 0x12, 3, 8, LOADS, 0}, // movlps, movhps
-    {1, 0x16, 0x16, 3, 8, LOADS, 0},
-    {1, 0x13, 0x13, 3, 8, STORES, 0},
-    {1, 0x17, 0x17, 3, 8, STORES, 0},
-    {1, 0x28, 0x28, 3, V, LOADS, 0}, // movaps
-    {1, 0x29, 0x29, 3, V, STORES, 0},
-    {1, 0x2b, 0x2b, 3, V, STORES, 0}, // movntps
-    {1, 0x2a, 0x2a, 12, I, LOADS, 0}, // cvtsi2ss
-    {1, 0x2e, 0x2f, 1, 4, LOADS, 0},  // ucomiss
-    {1, 0x2e, 0x2f, 2, 8, LOADS, 0},
-    {1, 0x40, 0x4f, 3, D, LOADS, 0},  // cmov
-    {1, 0x51, 0x59, 15, P, LOADS, 0}, // arithmetic of floats
-    {1, 0x5c, 0x5f, 15, P, LOADS, 0},
-    {1, 0x60, 0x6d, 2, V, LOADS, 0}, // punpck, pcmpgt, pack
-    {1, 0x6e, 0x6e, 2, I, LOADS, 0}, // movd, movq
-    {1, 0x6f, 0x6f, 14, V, LOADS, 0},
-    {1, 0x70, 0x70, 14, V, LOADS, 1}, // pshuf
-    {1, 0x74, 0x76, 2, V, LOADS, 0},  // pcmpeq
-    {1, 0x7e, 0x7e, 4, 8, LOADS, 0},
-    {1, 0x7e, 0x7e, 2, I, STORES, 0},
-    {1, 0x7f, 0x7f, 14, V, STORES, 0},
-    {1, 0xaf, 0xaf, 3, D, LOADS, 0}, // imul
-    {1, 0xb0, 0xb0, 3, 1, BOTH, 0},  // cmpxchg
-    {1, 0xb1, 0xb1, 3, D, BOTH, 0},
-    {1, 0xb6, 0xb6, 3, 1, LOADS, 0}, // movzx, movsx
-    {1, 0xb7, 0xb7, 3, 2, LOADS, 0},
-    {1, 0xbe, 0xbe, 3, 1, LOADS, 0},
-    {1, 0xbf, 0xbf, 3, 2, LOADS, 0},
-    {1, 0xb8, 0xb8, 4, D, LOADS, 0}, // popcnt, bsf, bsr
-    {1, 0xbc, 0xbd, 7, D, LOADS, 0},
-    {1, 0xc0, 0xc0, 3, 1, BOTH, 0}, // xadd
-    {1, 0xc1, 0xc1, 3, D, BOTH, 0},
-    {1, 0xc3, 0xc3, 1, D, STORES, 0}, // movnti
-    {1, 0xc6, 0xc6, 3, V, LOADS, 1},  // shufps
-    {1, 0xd4, 0xd5, 2, V, LOADS, 0},
-    {1, 0xd6, 0xd6, 2, 8, STORES, 0}, // movq
-    {1, 0xd8, 0xdf, 2, V, LOADS, 0},  // packed integers
-    {1, 0xe0, 0xe5, 2, V, LOADS, 0},
-    {1, 0xe7, 0xe7, 2, V, STORES, 0}, // movntdq
-    {1, 0xe7, 0xe7, 1, 8, STORES, 0},
-    {1, 0xe8, 0xef, 2, V, LOADS, 0},
-    {1, 0xf0, 0xf0, 8, V, LOADS, 0}, // lddqu
-    {1, 0xf1, 0xf6, 2, V, LOADS, 0},
-    {1, 0xf8, 0xfe, 2, V, LOADS, 0},
-    {2, 0x00, 0x0b, 2, V, LOADS, 0}, // pshufb …
-    {2, 0x17, 0x17, 2, V, LOADS, 0}, // ptest
-    {2, 0x18, 0x18, 2, 4, LOADS, 0}, // broadcasts
-    {2, 0x19, 0x19, 2, 8, LOADS, 0},
-    {2, 0x1a, 0x1a, 2, 16, LOADS, 0},
-    {2, 0x5a, 0x5a, 2, 16, LOADS, 0},
-    {2, 0x58, 0x58, 2, 4, LOADS, 0},
-    {2, 0x59, 0x59, 2, 8, LOADS, 0},
-    {2, 0x78, 0x78, 2, 1, LOADS, 0},
-    {2, 0x79, 0x79, 2, 2, LOADS, 0},
-    {2, 0x20, 0x20, 2, H, LOADS, 0}, // pmovsx, pmovzx
-    {2, 0x21, 0x21, 2, Q, LOADS, 0},
-    {2, 0x22, 0x22, 2, E, LOADS, 0},
-    {2, 0x23, 0x23, 2, H, LOADS, 0},
-    {2, 0x24, 0x24, 2, Q, LOADS, 0},
-    {2, 0x25, 0x25, 2, H, LOADS, 0},
-    {2, 0x30, 0x30, 2, H, LOADS, 0},
-    {2, 0x31, 0x31, 2, Q, LOADS, 0},
-    {2, 0x32, 0x32, 2, E, LOADS, 0},
-    {2, 0x33, 0x33, 2, H, LOADS, 0},
-    {2, 0x34, 0x34, 2, Q, LOADS, 0},
-    {2, 0x35, 0x35, 2, H, LOADS, 0},
-    {2, 0x28, 0x29, 2, V, LOADS, 0},
-    {2, 0x2a, 0x2a, 2, V, LOADS, 0}, // movntdqa
-    {2, 0x37, 0x40, 2, V, LOADS, 0}, // pmin, pmax …
-    {2, 0xf0, 0xf0, 3, D, LOADS, 0}, // movbe
-    {2, 0xf1, 0xf1, 3, D, STORES, 0},
-    {2, 0xf7, 0xf7, 15, I, LOADS, 0},  // shlx …
-    {2, 0x26, 0x27, 6, V, LOADS, 0}, // vptestm
-    {3, 0x1e, 0x1f, 2, V, LOADS, 1}, // vpcmp
-    {3, 0x25, 0x25, 2, V, LOADS, 1}, // vpternlog
-    {3, 0x3e, 0x3f, 2, V, LOADS, 1},
-    {3, 0x0f, 0x0f, 2, V, LOADS, 1},   // palignr
-    {3, 0x14, 0x14, 2, 1, STORES, 1},  // pextr
-    {3, 0x15, 0x15, 2, 2, STORES, 1},  //
-    {3, 0x16, 0x16, 2, I, STORES, 1},  //
-    {3, 0x17, 0x17, 2, 4, STORES, 1},  //
-    {3, 0x20, 0x20, 2, 1, LOADS, 1},   // pinsr
-    {3, 0x22, 0x22, 2, I, LOADS, 1},   //
-    {3, 0x18, 0x18, 2, 16, LOADS, 1},  // vinsertf128 …
-    {3, 0x38, 0x38, 2, 16, LOADS, 1},  //
-    {3, 0x19, 0x19, 2, 16, STORES, 1}, //
-    {3, 0x39, 0x39, 2, 16, STORES, 1}, //
+    // mov, movsxd, movzx, movsx, movbe, movnti, cmov
+    {0, 0x88, 0x88, 15, 1, STORES, 0}, {0, 0x89, 0x89, 15, D, STORES, 0}, {0, 0x8a, 0x8a, 15, 1, LOADS, 0}, {0, 0x8b, 0x8b, 15, D, LOADS, 0},
+    {0, 0xc6, 0xc6, 15, 1, STORES, 1}, {0, 0xc7, 0xc7, 15, D, STORES, D}, {0, 0x63, 0x63, 15, 4, LOADS, 0}, {1, 0xc3, 0xc3, 1, D, STORES, 0},
+    {1, 0xb6, 0xb6, 3, 1, LOADS, 0}, {1, 0xb7, 0xb7, 3, 2, LOADS, 0}, {1, 0xbe, 0xbe, 3, 1, LOADS, 0}, {1, 0xbf, 0xbf, 3, 2, LOADS, 0},
+    {2, 0xf0, 0xf0, 3, D, LOADS, 0}, {2, 0xf1, 0xf1, 3, D, STORES, 0}, {1, 0x40, 0x4f, 3, D, LOADS, 0},
+    // arithmetic with a constant, test, not, neg, mul …, shifts, imul, popcnt, bsf, bsr, shlx …
+    {0, 0x80, 0x80, 15, 1, BOTH, 1}, {0, 0x81, 0x81, 15, D, BOTH, D}, {0, 0x83, 0x83, 15, D, BOTH, 1}, {0, 0x84, 0x84, 15, 1, LOADS, 0},
+    {0, 0x85, 0x85, 15, D, LOADS, 0}, {0, 0xf6, 0xf6, 15, 1, BOTH, 1}, {0, 0xf7, 0xf7, 15, D, BOTH, D}, {0, 0xc0, 0xc0, 15, 1, BOTH, 1},
+    {0, 0xc1, 0xc1, 15, D, BOTH, 1}, {0, 0x69, 0x69, 15, D, LOADS, D}, {0, 0x6b, 0x6b, 15, D, LOADS, 1}, {1, 0xaf, 0xaf, 3, D, LOADS, 0},
+    {1, 0xb8, 0xb8, 4, D, LOADS, 0}, {1, 0xbc, 0xbd, 7, D, LOADS, 0}, {2, 0xf7, 0xf7, 15, I, LOADS, 0},
+    // xchg, cmpxchg, xadd
+    {0, 0x86, 0x86, 15, 1, BOTH, 0}, {0, 0x87, 0x87, 15, D, BOTH, 0}, {1, 0xb0, 0xb0, 3, 1, BOTH, 0}, {1, 0xb1, 0xb1, 3, D, BOTH, 0},
+    {1, 0xc0, 0xc0, 3, 1, BOTH, 0}, {1, 0xc1, 0xc1, 3, D, BOTH, 0},
+    // movups, movss, movlps, movhps, movaps, movntps
+    {1, 0x10, 0x10, 15, P, LOADS, 0}, {1, 0x11, 0x11, 15, P, STORES, 0}, {1, 0x12, 0x12, 3, 8, LOADS, 0}, {1, 0x16, 0x16, 3, 8, LOADS, 0},
+    {1, 0x13, 0x13, 3, 8, STORES, 0}, {1, 0x17, 0x17, 3, 8, STORES, 0}, {1, 0x28, 0x28, 3, V, LOADS, 0}, {1, 0x29, 0x29, 3, V, STORES, 0},
+    {1, 0x2b, 0x2b, 3, V, STORES, 0},
+    // movd, movq, movdqu, movdqa, movntdq, movntdqa, lddqu
+    {1, 0x6e, 0x6e, 2, I, LOADS, 0}, {1, 0x7e, 0x7e, 2, I, STORES, 0}, {1, 0x7e, 0x7e, 4, 8, LOADS, 0}, {1, 0xd6, 0xd6, 2, 8, STORES, 0},
+    {1, 0x6f, 0x6f, 14, V, LOADS, 0}, {1, 0x7f, 0x7f, 14, V, STORES, 0}, {1, 0xe7, 0xe7, 2, V, STORES, 0}, {1, 0xe7, 0xe7, 1, 8, STORES, 0},
+    {2, 0x2a, 0x2a, 2, V, LOADS, 0}, {1, 0xf0, 0xf0, 8, V, LOADS, 0},
+    // floats: conversion, comparison, arithmetic, shuffle
+    {1, 0x2a, 0x2a, 12, I, LOADS, 0}, {1, 0x2e, 0x2f, 1, 4, LOADS, 0}, {1, 0x2e, 0x2f, 2, 8, LOADS, 0}, {1, 0x51, 0x59, 15, P, LOADS, 0},
+    {1, 0x5c, 0x5f, 15, P, LOADS, 0}, {1, 0xc6, 0xc6, 3, V, LOADS, 1},
+    // packed integers: pack, unpack, comparison, logic, arithmetic, shuffle
+    {1, 0x60, 0x6d, 2, V, LOADS, 0}, {1, 0x70, 0x70, 14, V, LOADS, 1}, {1, 0x74, 0x76, 2, V, LOADS, 0}, {1, 0xd1, 0xd3, 2, 16, LOADS, 0},
+    {1, 0xd4, 0xd5, 2, V, LOADS, 0}, {1, 0xd8, 0xe0, 2, V, LOADS, 0}, {1, 0xe1, 0xe2, 2, 16, LOADS, 0}, {1, 0xe3, 0xe5, 2, V, LOADS, 0},
+    {1, 0xe8, 0xef, 2, V, LOADS, 0}, {1, 0xf1, 0xf3, 2, 16, LOADS, 0}, {1, 0xf4, 0xf6, 2, V, LOADS, 0}, {1, 0xf8, 0xfe, 2, V, LOADS, 0},
+    {2, 0x00, 0x0b, 2, V, LOADS, 0}, {2, 0x17, 0x17, 2, V, LOADS, 0}, {2, 0x28, 0x29, 2, V, LOADS, 0}, {2, 0x37, 0x40, 2, V, LOADS, 0},
+    {2, 0x26, 0x27, 6, V, LOADS, 0}, {3, 0x1e, 0x1f, 2, V, LOADS, 1}, {3, 0x25, 0x25, 2, V, LOADS, 1}, {3, 0x3e, 0x3f, 2, V, LOADS, 1},
+    {3, 0x0f, 0x0f, 2, V, LOADS, 1},
+    // broadcasts, pmovsx, pmovzx
+    {2, 0x18, 0x18, 2, 4, LOADS, 0}, {2, 0x19, 0x19, 2, 8, LOADS, 0}, {2, 0x1a, 0x1a, 2, 16, LOADS, 0}, {2, 0x5a, 0x5a, 2, 16, LOADS, 0},
+    {2, 0x58, 0x58, 2, 4, LOADS, 0}, {2, 0x59, 0x59, 2, 8, LOADS, 0}, {2, 0x78, 0x78, 2, 1, LOADS, 0}, {2, 0x79, 0x79, 2, 2, LOADS, 0},
+    {2, 0x20, 0x20, 2, H, LOADS, 0}, {2, 0x21, 0x21, 2, Q, LOADS, 0}, {2, 0x22, 0x22, 2, E, LOADS, 0}, {2, 0x23, 0x23, 2, H, LOADS, 0},
+    {2, 0x24, 0x24, 2, Q, LOADS, 0}, {2, 0x25, 0x25, 2, H, LOADS, 0}, {2, 0x30, 0x30, 2, H, LOADS, 0}, {2, 0x31, 0x31, 2, Q, LOADS, 0},
+    {2, 0x32, 0x32, 2, E, LOADS, 0}, {2, 0x33, 0x33, 2, H, LOADS, 0}, {2, 0x34, 0x34, 2, Q, LOADS, 0}, {2, 0x35, 0x35, 2, H, LOADS, 0},
+    // pextr, pinsr, vextract, vinsert
+    {3, 0x14, 0x14, 2, 1, STORES, 1}, {3, 0x15, 0x15, 2, 2, STORES, 1}, {3, 0x16, 0x16, 2, I, STORES, 1}, {3, 0x17, 0x17, 2, 4, STORES, 1},
+    {3, 0x20, 0x20, 2, 1, LOADS, 1}, {3, 0x22, 0x22, 2, I, LOADS, 1}, {3, 0x18, 0x18, 2, 16, LOADS, 1}, {3, 0x38, 0x38, 2, 16, LOADS, 1},
+    {3, 0x19, 0x19, 2, 16, STORES, 1}, {3, 0x39, 0x39, 2, 16, STORES, 1},
 };
 
 // mask_of returns register k of masks, which the kernel has saved.
