@@ -99,8 +99,8 @@ func Environment(environ []string, library, dir string) []string {
 	return append(slices.Clone(environ), "LD_PRELOAD="+preloaded, Variable+"="+dir)
 }
 
-// Node returns a device node of the folder that [Variable] names, for programs without the C library,
-// and FS its machine's files.
+// Node returns a device node of the folder that [Variable] names, for programs without the C
+// library.
 func Node(dir, path string) seam.Node { return cards.Socket(filepath.Join(dir, path)).Node() }
 
 // FS returns the files of the machine that a folder is of.
