@@ -28,9 +28,9 @@ struct access {
   int direction;
   int length;           // of the instruction
   uint8_t code[32];     // the copy, with the trap
-  int code_length;      //
-  int scratch, base;    // arm64: the register that is the copy's address, and the one that was
-  uint64_t scratch_was; //
+  int code_length;
+  int scratch, base; // arm64: the register that has the copy's address, and the one that has the program's
+  uint64_t scratch_was;
 };
 
 // A step is a copied instruction that one thread executes.
