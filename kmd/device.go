@@ -377,7 +377,7 @@ func Path(p string) Target { return pathTarget(p) }
 
 type pathTarget string
 
-func (p pathTarget) Node() seam.Node { return systemNode(p) }
+func (p pathTarget) Node() seam.Node { return hostNode(string(p)) }
 
 func (p pathTarget) String() string { return string(p) }
 

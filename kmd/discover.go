@@ -263,7 +263,15 @@ type System struct {
 }
 
 // Host is the machine that this process runs on.
-func Host() System { return System{Root: os.DirFS("/"), Open: Path} }
+func Host() System { return System{Root: hostRoot, Open: Path} }
+
+var (
+	hostRoot = os.DirFS("/")
+	hostNode = func(path string) seam.Node { return systemNode(path) }
+)
+
+// SetHost makes other files and device nodes stand for this machine's, before anything uses them.
+func SetHost(root fs.FS, node func(path string) seam.Node) { hostRoot, hostNode = root, node }
 
 // SystemOf returns the machine of a target: Host for a device node, an emulated card's own, and one
 // without files for others.

@@ -36,8 +36,11 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/internal/usage"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/libttsim"
+	"github.com/reprise-tt/reprise/sim/serve/preload"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -65,6 +68,7 @@ type commands struct {
 	Metal      code.MetalCmd       `cmd:""`
 	Sim        sims.SimCmd         `cmd:""`
 	VM         sims.VmCmd          `cmd:"" name:"vm"`
+	Card       sims.CardCmd        `cmd:""`
 	TTNN       sims.TtnnCmd        `cmd:"" name:"ttnn"`
 	Complete   completeCmd         `cmd:"" hidden:""`
 	Completion completionCmd       `cmd:""`
@@ -80,6 +84,9 @@ type commands struct {
 }
 
 func main() {
+	if dir := os.Getenv(preload.Variable); dir != "" {
+		kmd.SetHost(preload.FS(dir), func(path string) seam.Node { return preload.Node(dir, path) })
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
 	var ended atomic.Bool
 	who := new(cli.Process)

@@ -487,3 +487,16 @@ func (f *file) mapBufferLocked(off, n uint64, length int) (seam.Mapping, error) 
 	f.refs++
 	return seam.Mapping{Mem: b.mem.bytes()[in : in+uint64(length) : in+uint64(length)], Unmap: seam.UnmapOnce(f.put)}, nil
 }
+
+// Backing returns the descriptor of a mapped buffer's memory, which stays the driver's, and the
+// offset in it; false without anonymous files.
+func (f *file) Backing(mem []byte) (fd int, off int64, ok bool) {
+	f.dev.mu.Lock()
+	defer f.dev.mu.Unlock()
+	for _, b := range f.bufs {
+		if off, in := b.mem.offsetOf(mem); in && b.mem.file >= 0 {
+			return b.mem.file, int64(off), true
+		}
+	}
+	return -1, 0, false
+}

@@ -11,13 +11,23 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
+// newPages uses an anonymous file if the system has those, for other processes.
 func newPages(size uint64) (hostPages, error) {
-	b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	fd, flags := newMemoryFile(size)
+	b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
+		if fd >= 0 {
+			closeDescriptor(fd)
+		}
 		return hostPages{}, err
 	}
 	addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
-	return hostPages{addr: addr, size: size, unmap: func() { _ = unix.Munmap(b) }}, nil
+	return hostPages{addr: addr, size: size, file: fd, unmap: func() {
+		_ = unix.Munmap(b)
+		if fd >= 0 {
+			closeDescriptor(fd)
+		}
+	}}, nil
 }
 
 // BusError raises SIGBUS as an access to a revoked mapping. With debug.SetPanicOnFault the

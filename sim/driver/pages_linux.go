@@ -113,6 +113,17 @@ func holdPages(va, size uint64) hostPages {
 	}}
 }
 
+func newMemoryFile(size uint64) (fd, flags int) {
+	fd, err := unix.MemfdCreate("tenstorrent-dma", unix.MFD_CLOEXEC)
+	if err == nil {
+		if err = unix.Ftruncate(fd, int64(size)); err == nil {
+			return fd, unix.MAP_SHARED
+		}
+		closeDescriptor(fd)
+	}
+	return -1, unix.MAP_ANON | unix.MAP_PRIVATE
+}
+
 // A page beyond the end of a file is SIGBUS with BUS_ADRERR, as a zapped mapping.
 func faultPage() []byte {
 	fd, err := unix.MemfdCreate("zapped", unix.MFD_CLOEXEC)

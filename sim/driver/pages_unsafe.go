@@ -12,6 +12,7 @@ import (
 type hostPages struct {
 	addr  uint64
 	size  uint64
+	file  int    // descriptor of a buffer's memory, negative if it has none
 	unmap func() // ends the model's own alias of the pages, or nil
 }
 
@@ -63,6 +64,11 @@ func Move(mem, p []byte, write bool) (ok bool) {
 }
 
 func (h *hostPages) bytes() []byte { return unsafe.Slice((*byte)(h.at(0)), int(h.size)) }
+
+func (h *hostPages) offsetOf(mem []byte) (off uint64, in bool) {
+	a := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+	return a - h.addr, a >= h.addr && a-h.addr < h.size
+}
 
 func (h *hostPages) drop() {
 	if h.unmap != nil {

@@ -21,6 +21,14 @@ type machineFS struct{ d *Driver }
 
 func (m machineFS) Open(name string) (fs.File, error) { return m.d.tree(name).Open(name) }
 
+func (m machineFS) Lstat(name string) (fs.FileInfo, error) {
+	return fstest.MapFS(m.d.tree(name)).Lstat(name)
+}
+
+func (m machineFS) ReadLink(name string) (string, error) {
+	return fstest.MapFS(m.d.tree(name)).ReadLink(name)
+}
+
 // For speed tree leaves out other devices' files, and the firmware's values for names below proc.
 func (d *Driver) tree(name string) tree {
 	t := tree{}
@@ -93,12 +101,23 @@ func (d *device) publish(t tree, telemetry bool) {
 	both("device", "0x%04x\n", binary.LittleEndian.Uint16(config[2:]))
 	both("subsystem_vendor", "0x%04x\n", sub&0xFFFF)
 	both("subsystem_device", "0x%04x\n", sub>>16)
+	both("revision", "0x%02x\n", config[8])
+	both("class", "0x%06x\n", binary.LittleEndian.Uint32(config[8:])>>8)
+	speed := "16.0 GT/s PCIe\n"
+	if p.Arch == chip.Blackhole {
+		speed = "32.0 GT/s PCIe\n"
+	}
+	for _, of := range []string{"current", "max"} {
+		both(of+"_link_speed", "%s", speed)
+		both(of+"_link_width", "16\n")
+	}
 	both("numa_node", "%d\n", d.cfg.NUMANode-1)
 	both("uevent", "DRIVER=tenstorrent\nPCI_ID=%04X:%04X\nPCI_SLOT_NAME=%s\n", p.PCI.Vendor, p.PCI.Device, d.address())
 	if !d.cfg.NoIOMMU {
 		both("iommu_group/type", "DMA-FQ\n")
 	}
 	t.text(class+"/dev", fmt.Sprintf("511:%d\n", d.ordinal))
+	t.text(fmt.Sprintf("%s/tenstorrent/tenstorrent!%d/dev", pci, d.ordinal), fmt.Sprintf("511:%d\n", d.ordinal))
 	if !telemetry || !running {
 		return
 	}

@@ -155,16 +155,20 @@ func TestWindows(t *testing.T) {
 	at := uint64(2)<<32 + 0xFE123450
 	b.c.BARStore(4, at, 8, 0xA5A5A5A512345678)
 	equal(t, b.ld(bank.HostEndpoint, 0xFE123454), 0xA5A5A5A5, "4 GiB window: the bank")
-	start, end := b.worker(0, 0), b.worker(13, 9)
-	cfg := [3]uint32{0, uint32(end.X)<<11 | uint32(end.Y)<<17 | uint32(start.X)<<23 | uint32(start.Y)<<29, uint32(start.Y)>>3 | 1<<5}
-	for i, w := range cfg {
-		b.c.BARStore(0, 0x1FC00000+12*7+uint64(4*i), 4, uint64(w))
+	end := b.worker(13, 9)
+	multicast := func(start, end chip.XY, v uint32) {
+		cfg := [3]uint32{0, uint32(end.X)<<11 | uint32(end.Y)<<17 | uint32(start.X)<<23 | uint32(start.Y)<<29, uint32(start.Y)>>3 | 1<<5}
+		for i, w := range cfg {
+			b.c.BARStore(0, 0x1FC00000+12*7+uint64(4*i), 4, uint64(w))
+		}
+		b.c.BARStore(0, 7<<21+0x30000, 4, uint64(v))
+		b.healthy()
+		for w := range b.topo.Workers() {
+			equal(t, b.ld(b.worker(w.X, w.Y), 0x30000), v, "multicast window: core %v", w)
+		}
 	}
-	b.c.BARStore(0, 7<<21+0x30000, 4, 4711)
-	b.healthy()
-	for w := range b.topo.Workers() {
-		equal(t, b.ld(b.worker(w.X, w.Y), 0x30000), 4711, "multicast window: core %v", w)
-	}
+	multicast(b.worker(1, 1), b.worker(0, 0), 4710) // around the grid
+	multicast(b.worker(0, 0), end, 4711)
 	b.st(end, 0x30000, 4712)
 	if got := b.c.BARLoad(0, 7<<21+0x30000, 4); got != 4712 { // TestUnmappedAddresses has its refusal by option
 		t.Errorf("multicast window: loaded %d, want what the end of the rectangle has", got)

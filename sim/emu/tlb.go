@@ -26,8 +26,8 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 	id := 0
 	// All requests of a host are in order here, so static virtual channels change nothing. tt-umd
 	// avoids them on Blackhole for "a known HW issue" (blackhole_implementation.hpp), but tests
-	// windows with them.
-	static := uint32(1)
+	// windows with them. Behind the flag and one more bit is the channel's number.
+	static := uint32(1 | 7<<2)
 	if c.cfg.RefuseUnmapped {
 		static = 0
 	}
@@ -53,7 +53,7 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 		id = 202 + int(off>>32)
 		w := c.tlb[3*id:][:3]
 		size, addr = 1<<32, uint64(w[0])<<32
-		if w[1]&^(0x19000FFF|static<<30) != 0 || w[2] != 0 {
+		if w[1]&^(0x19000FFF|static<<30) != 0 || w[2]&^(static>>2) != 0 {
 			return bad(unimplemented, "window %d: configuration %#x %#x: only a tile, a NoC and an ordering are emulated here", id,
 				w[1], w[2])
 		}
@@ -164,20 +164,19 @@ func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
 	}
 	a, b := w.start.xy, w.ep.xy
 	skipX, skipY := c.params.MulticastSkipColumns, c.params.MulticastSkipRows
-	switch {
-	case a.X > b.X || a.Y > b.Y:
-		c.refuse(origin{}, undefined, "tlb window", off, "multicast from %v to %v, past its end", a, b)
-		return
-	case c.cfg.RefuseUnmapped && ((1<<a.X|1<<b.X)&skipX != 0 || (1<<a.Y|1<<b.Y)&skipY != 0):
+	if c.cfg.RefuseUnmapped && ((1<<a.X|1<<b.X)&skipX != 0 || (1<<a.Y|1<<b.Y)&skipY != 0) {
 		c.refuse(origin{}, undefined, "tlb window", off, "multicast rectangle from %v to %v is not within the Tensix tiles", a, b)
 		return
 	}
 	// All NIUs but workers' opt out (tt-isa-documentation WormholeB0/NoC/MemoryMap.md): tt-umd's
 	// tests multicast to the whole grid and find only workers changed (TestMulticastWrite).
 	skipX, skipY = c.topology.MulticastSkip()
-	for y := a.Y; y <= b.Y; y++ {
-		for x := a.X; x <= b.X; x++ {
-			if skipX>>x&1 == 0 && skipY>>y&1 == 0 && !write(&c.grid[y][x]) {
+	in := func(i, from, to uint8) bool { // beyond the end is the start
+		return from <= i && i <= to || from > to && (from <= i || i <= to)
+	}
+	for y := range c.grid {
+		for x := range c.grid[y] {
+			if skipX>>x&1 == 0 && skipY>>y&1 == 0 && in(uint8(x), a.X, b.X) && in(uint8(y), a.Y, b.Y) && !write(&c.grid[y][x]) {
 				return
 			}
 		}

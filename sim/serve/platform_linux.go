@@ -98,6 +98,20 @@ func CloseFD(fds ...int) {
 	}
 }
 
+// HungUp reports whether the peer has closed the socket or ended.
+func (c *Conn) HungUp() bool {
+	raw, err := c.conn.SyscallConn()
+	if err != nil {
+		return true
+	}
+	p := []unix.PollFd{{Events: unix.POLLRDHUP}}
+	err = raw.Control(func(fd uintptr) {
+		p[0].Fd = int32(fd)
+		_, _ = unix.Poll(p, 0) // without an answer it isn't over
+	})
+	return err != nil || p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP) != 0
+}
+
 func peerPID(c *net.UnixConn) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -14,6 +14,6 @@
 //
 // Pinned memory of a client becomes an anonymous file that both processes map, with the same bytes
 // at the same address; nothing may write to it during the request. Shared memory (MAP_SHARED) can't
-// be pinned, nor a range that partly overlaps an earlier one. Peers' BARs and the driver's
-// buffers can't be mapped, and windows not exported. Linux only.
+// be pinned, nor a range that partly overlaps an earlier one. Peers' BARs can't be mapped, and
+// windows not exported. Package preload has a client in C. Linux only.
 package cards

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"runtime/debug"
@@ -60,7 +61,6 @@ type server struct {
 	mu      sync.Mutex
 	conns   map[*net.UnixConn]struct{} // nil at the end
 	clients map[uint64]*client
-	next    uint64
 	problem error
 }
 
@@ -109,8 +109,7 @@ func (s *server) serve(u *net.UnixConn) {
 		s.mu.Lock()
 		p := s.clients[q.Val]
 		s.mu.Unlock()
-		pid, err := c.PeerPID()
-		if p == nil || err != nil || pid != p.pid || !p.add(c) {
+		if p == nil || !p.add(c) {
 			return
 		}
 		if c.Send(&serve.Head{Op: q.Op}, nil, -1) == nil {
@@ -135,25 +134,45 @@ func (s *server) process(c *serve.Conn) {
 	if err != nil {
 		name = nil // ended, or in another container
 	}
-	p := &client{pid: pid, proc: s.drv.NewProcess(pid, strings.TrimSpace(string(name))), conns: map[*serve.Conn]struct{}{},
+	p := &client{server: s, first: c, dying: make(chan struct{}), ended: make(chan struct{}), pid: pid, proc: s.drv.NewProcess(pid, strings.TrimSpace(string(name))), conns: map[*serve.Conn]struct{}{},
 		files: map[uint32]seam.File{}, maps: map[uint32]*shared{}}
 	p.node = p.proc.Node(s.index)
 	s.mu.Lock()
-	s.next++
-	token := s.next
+	token := rand.Uint64() // a secret of the process and its children
 	s.clients[token] = p
 	ending := s.conns == nil
 	s.mu.Unlock()
 	if !ending && c.Send(&serve.Head{Op: opProcess, Val: token}, nil, -1) == nil {
 		c.AwaitEnd()
 	}
+	err = p.kill()
 	s.mu.Lock()
 	delete(s.clients, token)
 	s.mu.Unlock()
-	if err := p.kill(); err != nil {
+	close(p.ended)
+	if err != nil {
 		s.mu.Lock()
 		s.problem = errors.Join(s.problem, fmt.Errorf("cards: end process %d: %w", pid, err))
 		s.mu.Unlock()
+	}
+}
+
+// settle waits until what processes held is released that have ended, or closed their files: the
+// kernel releases files before others see the end. A request of a process must not wait for it.
+func (s *server) settle(asking *client) {
+	s.mu.Lock()
+	var over []*client
+	for _, c := range s.clients {
+		if c != asking && c.first.HungUp() {
+			over = append(over, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range over {
+		select {
+		case <-c.ended:
+		case <-asking.dying:
+		}
 	}
 }
 
@@ -185,10 +204,13 @@ func (s *server) file(name string) (serve.Head, []byte) {
 }
 
 type client struct {
-	pid  int
-	proc *driver.Process
-	node seam.Node
-	busy sync.RWMutex // held for reading during a request
+	server       *server
+	first        *serve.Conn
+	dying, ended chan struct{} // closed when kill begins, and after it
+	pid          int
+	proc         *driver.Process
+	node         seam.Node
+	busy         sync.RWMutex // held for reading during a request
 
 	mu    sync.Mutex
 	dead  bool
@@ -218,6 +240,7 @@ func (p *client) add(c *serve.Conn) bool {
 // kill ends the process. As in the kernel, its files are released after its last request, whose
 // waits are interrupted.
 func (p *client) kill() error {
+	close(p.dying)
 	p.mu.Lock()
 	p.dead = true
 	for c := range p.conns {
@@ -269,16 +292,17 @@ func (p *client) serve(c *serve.Conn) {
 			return
 		}
 		r.Op = q.Op
-		if c.Send(&r.Head, r.out, -1) != nil {
+		if c.Send(&r.Head, r.out, r.give) != nil {
 			return
 		}
 	}
 }
 
-// reply is a head with its payload.
+// reply is a head with its payload and the driver's descriptor, or -1.
 type reply struct {
 	serve.Head
-	out []byte
+	out  []byte
+	give int
 }
 
 func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r reply, ok bool) {
@@ -290,6 +314,7 @@ func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r reply, ok boo
 	if dead {
 		return r, false
 	}
+	r.give = -1
 	if err := p.handle(q, &r, payload, buf, fd); err != nil {
 		var text []byte
 		if r.Head, text = serve.Fail(err); text != nil {
@@ -304,13 +329,14 @@ func (p *client) handle(q *serve.Head, r *reply, payload, buf []byte, fd int) (e
 		switch e := recover().(type) {
 		case nil:
 		case interface{ Addr() uintptr }:
-			*r, err = reply{Head: serve.Head{Status: serve.StatusFault}}, nil
+			*r, err = reply{Head: serve.Head{Status: serve.StatusFault}, give: -1}, nil
 		default:
 			panic(e)
 		}
 	}()
 	switch q.Op {
 	case opOpen:
+		p.server.settle(p)
 		f, err := p.node.Open(int(q.Val))
 		if err != nil {
 			return err
@@ -391,6 +417,7 @@ func (p *client) onFile(q *serve.Head, r *reply, f seam.File, payload []byte, fd
 		}
 		return syscall.EOPNOTSUPP
 	case opIoctl:
+		p.server.settle(p)
 		r.out = payload // a driver may write its answer and fail
 		return p.ioctl(f, q, r, fd)
 	case opMmap:
@@ -399,8 +426,18 @@ func (p *client) onFile(q *serve.Head, r *reply, f seam.File, payload []byte, fd
 			return err
 		}
 		if m.Mem != nil {
-			_ = m.Unmap() // unused
-			return fmt.Errorf("a buffer of the driver can't be given to another process: %w", syscall.EOPNOTSUPP)
+			b, ok := f.(interface {
+				Backing(mem []byte) (fd int, off int64, ok bool)
+			})
+			off := int64(0)
+			if ok {
+				r.give, off, ok = b.Backing(m.Mem)
+			}
+			if !ok {
+				_ = m.Unmap() // unused
+				return fmt.Errorf("this buffer can't be given to another process: %w", syscall.EOPNOTSUPP)
+			}
+			r.Val = uint64(off)
 		}
 		p.mu.Lock()
 		p.next++

@@ -60,12 +60,12 @@ func (r remoteFS) Open(name string) (fs.File, error) {
 // first three.
 const (
 	opProcess = serve.OpService + iota // begins a process, whose number is the reply's Val; the idle connection's end is the process's
-	opJoin                             // adds a connection for requests to the process Val
+	opJoin                             // adds a connection for requests, also a child's, to the process Val
 	opFile                             // payload: a name of the machine's file system
 	opOpen                             // Val: flags
 	opClose                            // Object: file
 	opIoctl                            // Object: file, Val: request, Off: offset of a pin's memory in the descriptor
-	opMmap                             // Object: file, Off, Val: length
+	opMmap                             // Object: file, Off, Val: length; a buffer's reply has a descriptor, and Val: offset in it
 	opUnmap                            // Object: mapping
 	opFault                            // Object: file
 	opLast                             // Object: file, to be released last at the process's end

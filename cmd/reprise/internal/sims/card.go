@@ -1,0 +1,111 @@
+package sims
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/internal/ttnn"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/serve/preload"
+)
+
+// CardCmd runs a command that sees emulated cards.
+type CardCmd struct {
+	Chip    string   `placeholder:"ARCH" xor:"machine"`
+	Machine string   `placeholder:"NAME" xor:"machine"`
+	Seed    uint64   `placeholder:"N"`
+	Args    []string `arg:"" passthrough:"" placeholder:"COMMAND"`
+}
+
+func (c *CardCmd) Validate() error {
+	_, err := c.spec()
+	return err
+}
+
+func (c *CardCmd) spec() (chip.Machine, error) {
+	name := c.Machine
+	if name == "" {
+		arch, err := chip.ParseArch(cmp.Or(c.Chip, "blackhole"))
+		if err != nil {
+			return chip.Machine{}, cli.Wrong("--chip", c.Chip, "there is no such chip", "use wormhole or blackhole").By(err)
+		}
+		name = ttnn.MachineOf(arch)
+	}
+	spec, ok := chip.MachineNamed(name)
+	if !ok {
+		return spec, cli.Wrong("--machine", name, "there is no such machine", "use one such as n150, n300, p150 or t3000")
+	}
+	return spec, nil
+}
+
+// Run runs the command; its exit code is this command's.
+func (c *CardCmd) Run(ctx context.Context, s cli.Streams) (err error) {
+	args := c.Args
+	if len(args) > 1 && args[0] == "--" {
+		args = args[1:]
+	}
+	spec, err := c.spec()
+	if err != nil {
+		return err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return fmt.Errorf("card: no folder for the library: %w: set HOME or XDG_CACHE_HOME", err)
+	}
+	library, err := preload.Library(ctx, filepath.Join(cache, "reprise", "card"))
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "reprise-card")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	m := sim.NewMachine(spec, sim.Seed(c.Seed))
+	defer func() { err = cmp.Or(err, m.Close()) }()
+	d, err := m.Driver()
+	if err != nil {
+		return err
+	}
+	end, err := preload.Serve(context.WithoutCancel(ctx), dir, d)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, end()) }()
+
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = preload.Environment(os.Environ(), library, dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, s.Out, s.Err
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, append(cli.Endings(), syscall.SIGQUIT)...)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			for i := range spec.Chips {
+				if fault := m.Chip(i).Fault(); fault != nil {
+					fmt.Fprintf(s.Err, "reprise: chip %d stopped: %v\n", i, fault)
+					err = cmp.Or(err, error(cli.ExitStatus(1)))
+				}
+			}
+			return programStatus(err)
+		case sig := <-signals:
+			if (sig != os.Interrupt && sig != syscall.SIGQUIT) || !inForeground() { // else the terminal told the command, too
+				_ = cmd.Process.Signal(sig)
+			}
+		}
+	}
+}
