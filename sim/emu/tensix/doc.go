@@ -10,4 +10,4 @@
 // use. Every instruction completes at once, in the order of its thread; the threads take turns.
 package tensix
 
-//go:generate go run ./internal/tablegen
+//go:generate go test ./internal/tablegen -count=1 -update

@@ -1,29 +1,33 @@
-// Command tablegen writes the Go code and the kernels' headers that follow from package tables. It
-// runs in package tensix's directory.
-package main
+// Package tablegen writes the Go code and the kernels' headers that follow from package tables.
+package tablegen
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"go/format"
-	"log"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/tables"
 )
 
-func main() {
+var update = flag.Bool("update", false, "write the files")
+
+func TestCommittedTablesAreWhatTheirTextsSay(t *testing.T) {
+	t.Chdir("../..")
 	for _, o := range outputs {
-		code, err := o.generated()
-		if err == nil {
-			err = os.WriteFile(o.file, code, 0o644)
+		want, err := o.generated()
+		expect.Must(t, err)
+		if *update {
+			expect.Must(t, os.WriteFile(o.file, want, 0o644))
 		}
-		if err != nil {
-			log.Fatal(err)
-		}
+		got := expect.Value(os.ReadFile(o.file))(t)
+		expect.NoDiff(t, string(got), string(want), "%s is out of date: run go generate in sim/emu/tensix", o.file)
 	}
 }
 
