@@ -1,4 +1,3 @@
-// Package tablegen writes the Go code and the kernels' headers that follow from package tables.
 package tablegen
 
 import (
