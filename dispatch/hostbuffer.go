@@ -86,7 +86,9 @@ func (h *HostBuffer) unpin(ctx context.Context) error {
 		}
 	}
 	h.gone = true
-	h.of.remove(h)
+	h.of.mu.Lock()
+	delete(h.of.all, h)
+	h.of.mu.Unlock()
 	return h.mem.Close()
 }
 
@@ -102,12 +104,6 @@ func (p *hostBuffers) add(h *HostBuffer) {
 		p.all = map[*HostBuffer]struct{}{}
 	}
 	p.all[h] = struct{}{}
-}
-
-func (p *hostBuffers) remove(h *HostBuffer) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.all, h)
 }
 
 func (p *hostBuffers) closeAll() error {

@@ -113,10 +113,6 @@ func (m *mover) holds(s *elf.Section) bool {
 	return s.Flags&elf.SHF_ALLOC != 0 && m.text.start <= s.Addr && s.Addr+s.Size <= m.text.end
 }
 
-func (m *mover) isText(s elf.Symbol) bool {
-	return s.Section != elf.SHN_UNDEF && int(s.Section) < len(m.file.Sections) && m.holds(m.file.Sections[s.Section])
-}
-
 func (m *mover) read(rela []byte, inText bool) error {
 	differences := map[uint32]int{} // by place: addresses of text that are added less those that are subtracted
 	for r, err := range relocations(rela, m.symbols) {
@@ -128,7 +124,8 @@ func (m *mover) read(rela []byte, inText bool) error {
 		case elf.R_RISCV_NONE, elf.R_RISCV_RELAX, elf.R_RISCV_ALIGN:
 			continue
 		}
-		toText := m.isText(r.symbol)
+		in := r.symbol.Section
+		toText := in != elf.SHN_UNDEF && int(in) < len(m.file.Sections) && m.holds(m.file.Sections[in])
 		bad := func(why string) error { return r.error(m.file, why) }
 		if inText && (offset%4 != 0 || !m.text.contains(uint64(offset))) {
 			return bad("outside of the text or between instructions")

@@ -311,8 +311,10 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 		if c.Addr != slot || uint32(c.Size) != w.l1.LaunchSize {
 			return w.fail(at, "WRITE_PACKED of %d B at %#x, want the launch message of %d B at %#x", c.Size, c.Addr, w.l1.LaunchSize, slot)
 		}
-		if err := w.room(at); err != nil {
-			return err
+		// A full ring of launch messages looks like an empty one.
+		if most := int(w.l1.LaunchEntries) - 2; w.runs-w.flight.ended > most {
+			return w.fail(at, "a launch message while %d programs before it may be running, at most %d are possible: no WAIT is for them",
+				w.runs-w.flight.ended, most)
 		}
 		return w.launches(at, c)
 	case 1: // unique arguments

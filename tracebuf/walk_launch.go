@@ -227,15 +227,6 @@ func (w *walker) textAt(x, y uint8, start, end uint32) (text, bool) {
 	return text{}, false
 }
 
-// room: a full ring of launch messages looks like an empty one.
-func (w *walker) room(at int) error {
-	if before := w.runs - w.flight.ended; before > int(w.l1.LaunchEntries)-2 {
-		return w.fail(at, "a launch message while %d programs before it may be running, at most %d are possible: no WAIT is for them", before,
-			w.l1.LaunchEntries-2)
-	}
-	return nil
-}
-
 func (w *walker) flies(step int) {
 	if w.nest.flights == nil {
 		w.nest.flights = map[int]*flight{}

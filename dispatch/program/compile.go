@@ -134,8 +134,10 @@ func (t *Target) emit(p *Program, lay *slotLayout, groups []*group, inline *Imag
 			if g.prints != nil {
 				im.prints = append(im.prints, *g.prints)
 			}
+			g.page = len(im.binary) / BinaryPageSize
+			im.binary = append(im.binary, g.text...)
+			c.fillPage()
 		}
-		c.texts()
 		t.noteKernels(im, groups)
 		for i := range p.Kernels {
 			im.args = append(im.args, kernelArgs{name: p.Kernels[i].Name, n: len(p.Kernels[i].Common)})

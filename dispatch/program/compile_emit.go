@@ -178,14 +178,6 @@ func (c *compiler) fillPage() {
 	}
 }
 
-func (c *compiler) texts() {
-	for _, g := range c.groups {
-		g.page = len(c.im.binary) / BinaryPageSize
-		c.im.binary = append(c.im.binary, g.text...)
-		c.fillPage()
-	}
-}
-
 func (c *compiler) commonAt(g *group, sub cq.LargeSub, at int) {
 	for i := range c.p.Kernels {
 		k := &c.p.Kernels[i]

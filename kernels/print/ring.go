@@ -204,13 +204,6 @@ const (
 // maxData is that of a tile.
 const maxData = 1024
 
-func newSlice(head, data, columns uint32) *slice {
-	return &slice{
-		format: uint8(head), rows: head>>8&1 != 0, reason: int(head >> 16 & 0xFF),
-		left: int(min(data, maxData)), columns: int(max(min(columns, maxData), 1)),
-	}
-}
-
 func (s *slice) failure() string {
 	switch s.reason {
 	case 0:

@@ -149,7 +149,10 @@ func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
 	case itemEndl:
 		return "\n", n, true
 	case itemSlice:
-		s.slice = newSlice(words[0], words[1], words[2])
+		s.slice = &slice{
+			format: uint8(words[0]), rows: words[0]>>8&1 != 0, reason: int(words[0] >> 16 & 0xFF),
+			left: int(min(words[1], maxData)), columns: int(max(min(words[2], maxData), 1)),
+		}
 		if shown = s.slice.failure(); s.braces == nil || s.slice.reason == 0 && s.slice.left > 0 {
 			return shown, n, true
 		}
