@@ -1,3 +1,3 @@
-// Package tablegen writes the Go code and the kernels' headers that follow from package tables, by its
-// test.
+// Package tablegen has the test that writes the Go code and the kernels' headers which follow from
+// package tables.
 package tablegen
