@@ -453,6 +453,7 @@ func TestTTNNExalens(t *testing.T) {
 		commands("go -l 0,0;riscv halt -r trisc0;riscv status -r trisc0;riscv step -r trisc0;gpr pc;riscv cont -r trisc0",
 			"HALTED PC=0x", "Halted", "True", "Continuing")
 		commands("go -l 0,0;gpr pc,sp;noc status -s;reg ALU_FORMAT_SPEC_REG2_Dstacc", "- sp", "- pc", "read reqs sent", "Float16_b")
+		commands("go -l 0,0;tensix all", "ADCS0_UNPACKER0")
 		commands("go -l 0,0;reg dbg(0x2c) --write 1", "Remote simulation host failed the write")
 		c.err.wait(t, "reprise: chip 0: a tool's access was refused: ")
 		must(t, os.WriteFile(stop, nil, 0o644))

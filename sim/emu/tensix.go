@@ -46,17 +46,26 @@ func (t *tile) mopStore(o origin, off, v uint32) slowResult {
 	return t.give(o, engineOp{kind: opStoreMOP, thread: uint8(i), at: off / 4, v: v})
 }
 
-// gprs is trisc for the GPRs.
-func (t *tile) gprs(o origin, off uint32) (int, bool) {
-	i, ok := t.trisc(o, gprBase+off)
-	if ok && off > 0xFC {
-		return 0, t.chip.refuse(o, undefined, "tensix", uint64(gprBase+off), "there are 64 GPRs")
+const threadGPRs = 64
+
+// gprs returns a thread and its GPR. BRISC has those of all threads (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/ScalarUnit.md).
+func (t *tile) gprs(o origin, off uint32) (thread int, n uint32, ok bool) {
+	n = off / 4
+	most := uint32(threadGPRs)
+	if o.mine() != nil && o.core.proc == chip.BRISC {
+		thread, most = int(n/threadGPRs), 3*threadGPRs
+	} else if thread, ok = t.trisc(o, gprBase+off); !ok {
+		return 0, 0, false
 	}
-	return i, ok
+	if n >= most {
+		return 0, 0, t.chip.refuse(o, undefined, "tensix", uint64(gprBase+off), "there are %d GPRs", most)
+	}
+	return thread, n % threadGPRs, true
 }
 
 func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
-	i, ok := t.gprs(o, off)
+	i, n, ok := t.gprs(o, off)
 	if !ok {
 		return 0, slowHalt
 	}
@@ -64,16 +73,18 @@ func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
 	if st != slowDone {
 		return 0, st
 	}
-	e.Arrived(i, tensix.GPRs)
-	return e.GPR(i, int(off/4)), slowDone
+	if o.core.proc != chip.BRISC {
+		e.Arrived(i, tensix.GPRs)
+	}
+	return e.GPR(i, int(n)), slowDone
 }
 
 func (t *tile) gprStore(o origin, off, v uint32) slowResult {
-	i, ok := t.gprs(o, off)
+	i, n, ok := t.gprs(o, off)
 	if !ok {
 		return slowHalt
 	}
-	return t.give(o, engineOp{kind: opStoreGPR, thread: uint8(i), at: off / 4, v: v})
+	return t.give(o, engineOp{kind: opStoreGPR, thread: uint8(i), at: n, v: v})
 }
 
 // Offsets in PCBuf.
