@@ -11,7 +11,8 @@
 // docs/sim_error_handling.md). As tt-isa-documentation allows, this emulator also has all NIU
 // counters, atomics of any width at any word of a line, compare-and-swap and swaps,
 // CLEAR_OUTSTANDING_REQ_CNT with any mask, mailboxes of four values with queries, BRISC's access
-// to all threads' GPRs, and loads of Blackhole's NCRISC_RESET_PC. It has no floating-point extension of Blackhole's TRISCs.
+// to all threads' GPRs, and loads of Blackhole's NCRISC_RESET_PC. It has no
+// floating-point extension of Blackhole's TRISCs.
 //
 // A wrong count of multicast destinations and a poll of a word that is never written only hang.
 // [Chip.Cores] then says what every processor waits for.

@@ -85,7 +85,8 @@ func TestBRISCHasTheGPRsOfAllThreads(t *testing.T) {
 		r := syncRig(t, arch)
 		v := r.worker(0, 0)
 		r.start(v, newAsm(triscBase[0]).halt(), newAsm(triscBase[1]).ttinsn(setGPR(5, 0x1234)).sync().halt())
-		r.run(v, onB().li(t0, gprBase+0x100+20).lw(t1, t0, 0).addi(t1, t1, 1).sw(t1, t0, 4).lw(t1, t0, 4).li(t2, 0x20000).sw(t1, t2, 0).halt())
+		a := onB().li(t0, gprBase+0x100+20).lw(t1, t0, 0).addi(t1, t1, 1).sw(t1, t0, 4).lw(t1, t0, 4)
+		r.run(v, a.li(t2, 0x20000).sw(t1, t2, 0).halt())
 		r.healthy()
 		if got := r.ld(v, 0x20000); got != 0x1235 {
 			t.Errorf("%v: %#x, want 0x1235", arch, got)
