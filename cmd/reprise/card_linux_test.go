@@ -65,7 +65,8 @@ func TestCard(t *testing.T) {
 		{[]string{"--chip", "wormhole", "reprise", "info", "--device", "/dev/tenstorrent/0"}, "Windows        156 of 1.0 MiB", 0},
 		{[]string{"--", "reprise", "reset"}, "answering at /dev/tenstorrent/0", 0},
 		{[]string{"--", "sh", "-c", "ls -l /dev/tenstorrent/; cat /sys/class/tenstorrent/*/tt_card_type; exit 7"}, "511, 0", 7},
-		{[]string{"--machine", "p300", "--", "sh", "-c", "readlink -f /sys/bus/pci/devices/*/; kill -9 $$"}, "/devices/0000:02:00.0\n", 137},
+		{[]string{"--machine", "p300", "--", "sh", "-c", "readlink -f /sys/bus/pci/devices/*/; kill -9 $$"},
+			"/devices/0000:02:00.0\n", 137},
 	} {
 		if out, errs, code := cardOutput(t, c.args...); !strings.Contains(out, c.want) || errs != "" || code != c.code {
 			t.Errorf("%q: exit code %d, printed %s: %s", c.args, code, out, errs)

@@ -370,9 +370,11 @@ func TestTTNNHang(t *testing.T) {
 		time.Sleep(2 * time.Second) // until the kernels wait; without the circle the test fails
 		quit(c, b)
 	}
-	hang("cores", "cores", whenWaiting, chip, "core (0,0): waits in a circle, NCRISC for BRISC of core (1,0), BRISC of core (1,0) for NCRISC\n",
+	hang("cores", "cores", whenWaiting, chip,
+		"core (0,0): waits in a circle, NCRISC for BRISC of core (1,0), BRISC of core (1,0) for NCRISC\n",
 		"    BRISC of core (1,0) last changed semaphore 0\n")
-	hang("circle", "circle", whenWaiting, []string{"--chip", "blackhole"}, "core (0,0): waits in a circle, BRISC for NCRISC, NCRISC for BRISC\n",
+	hang("circle", "circle", whenWaiting, []string{"--chip", "blackhole"},
+		"core (0,0): waits in a circle, BRISC for NCRISC, NCRISC for BRISC\n",
 		"waits for pages in circular buffer 1: of its 2 pages 0 are full; NCRISC last put some\n",
 		"waits for room in circular buffer 0: of its 2 pages 2 are full; BRISC last took pages\n")
 }

@@ -171,7 +171,8 @@ func readDebugPrefetch(it *item, _ []item) PrefetchCommand {
 }
 
 func (c PagedToRingbuffer) encode(b *Builder) int {
-	return b.bare(head{uint64(PrefetchPagedToRingbuffer) | bit(c.Reset)<<8 | uint64(c.LogPageSize)<<16 | uint64(c.StartPage)<<24 | uint64(c.Advance)<<32,
+	return b.bare(head{uint64(PrefetchPagedToRingbuffer) | bit(c.Reset)<<8 | uint64(c.LogPageSize)<<16 |
+		uint64(c.StartPage)<<24 | uint64(c.Advance)<<32,
 		uint64(c.Base) | uint64(c.Length)<<32})
 }
 

@@ -134,8 +134,8 @@ func (v *View) describe(s *emu.CoreState) string {
 		}
 	}
 	for _, idle := range s.Idle {
-		fmt.Fprintf(&b, "    NIU %d expects no answer: %d acknowledgements, %d reads and %d atomics came\n", idle.NIU, idle.Acks, idle.Reads,
-			idle.Atomics)
+		fmt.Fprintf(&b, "    NIU %d expects no answer: %d acknowledgements, %d reads and %d atomics came\n",
+			idle.NIU, idle.Acks, idle.Reads, idle.Atomics)
 	}
 	if s.Engine != "" {
 		fmt.Fprintf(&b, "    engines: %s\n", s.Engine)

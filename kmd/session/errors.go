@@ -36,7 +36,8 @@ func (e *DifferenceError) Error() string {
 	if e.Where != "" {
 		where = " in " + e.Where
 	}
-	return fmt.Sprintf("session: event %d differs%s: recorded: %s; now: %s; at %s", e.Index, where, cmp.Or(e.Want, "nothing more"), e.Got, e.Site)
+	return fmt.Sprintf("session: event %d differs%s: recorded: %s; now: %s; at %s", e.Index, where, cmp.Or(e.Want, "nothing more"),
+		e.Got, e.Site)
 }
 
 func (e *DifferenceError) Unwrap() error { return ErrRefused }

@@ -303,7 +303,7 @@ func (t engineTile) Stored(addr uint32, n int) {
 	tile.use(addr, n, true)
 	e.checkL1(addr, n, true)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
-		if tile.flags[line]&flagTouch != 0 {
+		if tile.flags[line]&flagNotify != 0 {
 			if k := len(e.touched); k == 0 || e.touched[k-1] != line {
 				e.touched = append(e.touched, line)
 			}

@@ -32,7 +32,7 @@ const (
 	flagTrap  = 1 << 5            // RefuseUnwritten: every store is checked
 	flagGo    = 1 << 6            // has go messages: see Launches
 
-	flagTouch = flagWatch | flagCode | flagGo // those of which touched is told
+	flagNotify = flagWatch | flagCode | flagGo // a store to the line calls touched
 )
 
 func watchFlag(word uint32) uint8 { return 1 << (word & 3) }

@@ -150,7 +150,7 @@ func (t *tile) grow(end uint32) {
 func (t *tile) stored(addr uint32, n int) {
 	t.nowKnown(addr, n)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
-		if t.flags[line]&flagTouch != 0 {
+		if t.flags[line]&flagNotify != 0 {
 			t.touched(line)
 		}
 	}
@@ -172,7 +172,7 @@ func (t *tile) take(addr uint32, n int, data []uint32) {
 	}
 	copy(there, data)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
-		if t.flags[line]&flagTouch != 0 {
+		if t.flags[line]&flagNotify != 0 {
 			t.touched(line)
 		}
 	}

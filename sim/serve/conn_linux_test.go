@@ -40,7 +40,7 @@ func TestGreeting(t *testing.T) {
 	shm := os.NewFile(uintptr(fd), "shm")
 	defer shm.Close()
 	theirs := expect.Value(MapMemory(shm))(t)
-	expect.Equal(t, *theirs.Progress, 42, "progress in the server's mapping")
+	expect.Equal(t, *theirs.Progress, 42, "the word that the server sees")
 	if err := errors.Join(m.Unmap(), theirs.Unmap()); err != nil {
 		t.Error(err)
 	}

@@ -134,8 +134,9 @@ func (s *server) process(c *serve.Conn) {
 	if err != nil {
 		name = nil // ended, or in another container
 	}
-	p := &client{server: s, first: c, dying: make(chan struct{}), ended: make(chan struct{}), pid: pid, proc: s.drv.NewProcess(pid, strings.TrimSpace(string(name))), conns: map[*serve.Conn]struct{}{},
-		files: map[uint32]seam.File{}, maps: map[uint32]*shared{}}
+	p := &client{server: s, first: c, dying: make(chan struct{}), ended: make(chan struct{}), pid: pid,
+		proc:  s.drv.NewProcess(pid, strings.TrimSpace(string(name))),
+		conns: map[*serve.Conn]struct{}{}, files: map[uint32]seam.File{}, maps: map[uint32]*shared{}}
 	p.node = p.proc.Node(s.index)
 	s.mu.Lock()
 	token := rand.Uint64() // a secret of the process and its children

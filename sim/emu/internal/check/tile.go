@@ -86,7 +86,8 @@ func NewTile(m Memory, xy chip.XY, size uint32) *Tile {
 	lines, of := size>>lineShift, fmt.Sprintf(" of tile %v", xy)
 	all := make([]uint16, 4*lines)
 	return &Tile{Memory: m, XY: xy, size: size, shadow: newShadow("L1"+of, size), dst: newShadow("Dst"+of, 1024*4),
-		sources: all[:lines:lines], landings: all[lines : 2*lines : 2*lines], incoming: all[2*lines : 3*lines : 3*lines], pulses: all[3*lines:], signals: map[uint32][]*signal{}}
+		sources: all[:lines:lines], landings: all[lines : 2*lines : 2*lines], incoming: all[2*lines : 3*lines : 3*lines],
+		pulses: all[3*lines:], signals: map[uint32][]*signal{}}
 }
 
 func hold(lines []uint16, addr uint64, n int, by int) {
