@@ -32,6 +32,16 @@ type ttnnRun struct {
 	python, library string
 }
 
+// tool returns the path of a command beside TT-NN's Python.
+func (r *ttnnRun) tool(t *testing.T, name, packages string) string {
+	t.Helper()
+	path := filepath.Join(filepath.Dir(r.python), name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no %s beside REPRISE_TTNN_PYTHON: pip install %s: %v", name, packages, err)
+	}
+	return path
+}
+
 func newTTNN(t *testing.T) *ttnnRun {
 	t.Helper()
 	python := os.Getenv("REPRISE_TTNN_PYTHON")
@@ -426,10 +436,7 @@ func TestTTNNServed(t *testing.T) {
 // tt-exalens attaches to the chip between two replays of the program's trace, and disturbs neither.
 func TestTTNNExalens(t *testing.T) {
 	r := newTTNN(t)
-	exalens := filepath.Join(filepath.Dir(r.python), "tt-exalens")
-	if _, err := os.Stat(exalens); err != nil {
-		t.Skip("no tt-exalens beside REPRISE_TTNN_PYTHON: pip install tt-exalens==0.4.2 tt-umd==0.9.14:", err)
-	}
+	exalens := r.tool(t, "tt-exalens", "tt-exalens==0.4.2 tt-umd==0.9.14")
 	for _, chip := range []string{"wormhole", "blackhole"} {
 		tmp := t.TempDir()
 		t.Setenv("TMPDIR", tmp)
@@ -665,10 +672,7 @@ func perfRows(t *testing.T, dir string) (rows []map[string]string) {
 
 func TestTTNNPerfReport(t *testing.T) {
 	r := newTTNN(t)
-	tool := filepath.Join(filepath.Dir(r.python), "tt-perf-report")
-	if _, err := os.Stat(tool); err != nil {
-		t.Skip("no tt-perf-report beside REPRISE_TTNN_PYTHON: pip install tt-perf-report==1.4.1:", err)
-	}
+	tool := r.tool(t, "tt-perf-report", "tt-perf-report==1.4.1")
 	for _, chip := range []string{"wormhole", "blackhole"} {
 		dir := t.TempDir()
 		if _, errs, code := r.output("--chip", chip, "--perf", dir, "testdata/ttnn_perf.py"); code != 0 {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
-	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/serve/preload"
 )
@@ -31,13 +30,9 @@ func (c *CardCmd) Validate() error {
 }
 
 func (c *CardCmd) spec() (chip.Machine, error) {
-	name := c.Machine
-	if name == "" {
-		arch, err := chip.ParseArch(cmp.Or(c.Chip, "blackhole"))
-		if err != nil {
-			return chip.Machine{}, cli.Wrong("--chip", c.Chip, "there is no such chip", "use wormhole or blackhole").By(err)
-		}
-		name = ttnn.MachineOf(arch)
+	name, err := machineName(c.Machine, c.Chip)
+	if err != nil {
+		return chip.Machine{}, err
 	}
 	spec, ok := chip.MachineNamed(name)
 	if !ok {

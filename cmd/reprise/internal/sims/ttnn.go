@@ -92,8 +92,20 @@ func (c *ttnnRunCmd) Validate() error {
 	return err
 }
 
+// machineName returns --machine, or the machine of --chip, a Blackhole by default.
+func machineName(machine, arch string) (string, error) {
+	if machine != "" {
+		return machine, nil
+	}
+	a, err := chip.ParseArch(cmp.Or(arch, "blackhole"))
+	if err != nil {
+		return "", cli.Wrong("--chip", arch, "there is no such chip", "use wormhole or blackhole").By(err)
+	}
+	return ttnn.MachineOf(a), nil
+}
+
 func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
-	s := libttsim.Settings{Machine: c.Machine, Seed: c.Seed, Checks: libttsim.Expand(c.Check), KernelCache: ttnn.KernelCache(os.Getenv)}
+	s := libttsim.Settings{Seed: c.Seed, Checks: libttsim.Expand(c.Check), KernelCache: ttnn.KernelCache(os.Getenv)}
 	s.Record, s.Schedule, s.Stop = c.record, c.Schedule, c.Stop
 	if c.Serve != "" {
 		path, err := filepath.Abs(c.Serve)
@@ -102,12 +114,9 @@ func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 		}
 		s.Serve = path
 	}
-	if s.Machine == "" {
-		arch, err := chip.ParseArch(cmp.Or(c.Chip, "blackhole"))
-		if err != nil {
-			return s, cli.Wrong("--chip", c.Chip, "there is no such chip", "use wormhole or blackhole").By(err)
-		}
-		s.Machine = ttnn.MachineOf(arch)
+	var err error
+	if s.Machine, err = machineName(c.Machine, c.Chip); err != nil {
+		return s, err
 	}
 	if c.Perf != "" && (len(c.Check) > 0 || c.Schedules > 0 || c.Schedule != "") {
 		return s, cli.Wrong("--perf", c.Perf, "checks and schedules change the times", "leave them out")
