@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -205,9 +206,7 @@ func TestKeep(t *testing.T) {
 			b.Error("the memory was given away")
 		}
 		b.Must(tr.Release(b.Ctx))
-		if again := b.Pages("again", 1); again.Addr() != addr {
-			b.Errorf("memory at %#x is still held: the next buffer is at %#x", addr, again.Addr())
-		}
+		equal(b, b.Pages("again", 1).Addr(), addr, "address of memory that is free again")
 		var late *reprise.Recorder
 		_, err := b.Queue.Capture(b.Ctx, "freed", func(_ context.Context, r *reprise.Recorder) error {
 			late = r
@@ -246,9 +245,8 @@ func TestTakeFromASnapshot(t *testing.T) {
 			reprise.ErrOutOfMemory) {
 			b.Errorf("more than there is: %v", err)
 		}
-		if _, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1}); err == nil {
-			b.Error("nothing can be taken")
-		}
+		_, _, _, err = s.Take(reprise.BufferConfig{Kind: allocator.L1})
+		expect.Error(b, err)
 	})
 }
 
@@ -436,9 +434,7 @@ func TestSetOnAllCores(t *testing.T) {
 		b.sameMemory(free)
 		b.Must(errors.Join(trace.SetBuffer("out", out), trace.Replay(b.Ctx), b.Queue.Wait(b.Ctx)))
 		b.Must(trace.SetBuffer("out", l1("again"))) // gives the last but one up
-		if after := b.Allocated(); after[allocator.L1] != free[allocator.L1] {
-			b.Errorf("%d B of L1 are taken, %d B before", after[allocator.L1], free[allocator.L1])
-		}
+		equal(b, b.Allocated()[allocator.L1], free[allocator.L1], "B of L1 that are taken")
 		b.Must(trace.Release(b.Ctx))
 	})
 }
@@ -535,9 +531,7 @@ func TestSetArguments(t *testing.T) {
 		b.Holds(out, 6)
 		b.Must(x.Release(b.Ctx))
 		b.fails("set after close", x.SetArg(addend, 1), reprise.ErrReleased)
-		if err := (*reprise.Executable)(nil).SetArg(addend, 1); err == nil {
-			b.Error("arguments of nothing were set")
-		}
+		expect.Error(b, (*reprise.Executable)(nil).SetArg(addend, 1))
 	})
 }
 

@@ -167,12 +167,12 @@ func TestCoordinatesForKernels(t *testing.T) {
 		last, err2 := b.Dev.Virtual(g.End)
 		b.Must(errors.Join(err1, err2))
 		all := value(b.Dev.Multicast(g))(b)
-		if all.Start != first || all.End != last || all.Cores != g.Size() {
-			b.Errorf("a multicast to %v takes %+v, its corners are %v and %v", g, all, first, last)
-		}
-		if start, end := all.Corners(chip.NOC1); start != last || end != first {
-			b.Errorf("on NoC 1 it takes %v and %v", start, end)
-		}
+		equal(b, all.Start, first, "a multicast to %v", g)
+		equal(b, all.End, last, "a multicast to %v", g)
+		equal(b, all.Cores, g.Size(), "a multicast to %v", g)
+		start, end := all.Corners(chip.NOC1)
+		equal(b, start, last, "start")
+		equal(b, end, first, "end")
 		var outside *chip.CoordinateError
 		if _, err := b.Dev.Virtual(chip.Core{X: 100}); !errors.As(err, &outside) {
 			b.Errorf("a core outside of the chip: %v", err)
@@ -310,9 +310,7 @@ func TestSubDeviceMemory(t *testing.T) {
 		b.Must(err)
 		second, err := s.Pool(1).NewBuffer(shard("second", chip.Core{X: 1, Y: 3}))
 		b.Must(err)
-		if first.Addr() != second.Addr() {
-			b.Errorf("buffers at %#x and %#x", first.Addr(), second.Addr())
-		}
+		equal(b, first.Addr(), second.Addr(), "addresses of two buffers")
 		data := bytes.Repeat([]byte{1, 2, 3, 4}, first.Size()/4)
 		b.Must(b.Queue.Write(b.Ctx, first, 0, data))
 		b.zero(second)

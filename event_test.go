@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -63,9 +64,7 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 	} {
 		b.fails(what, do(), context.Canceled)
 	}
-	if err := q0.Run(b.Ctx, one); err != nil {
-		b.Errorf("the owner: %v", err)
-	}
+	expect.Fails(b, q0.Run(b.Ctx, one), nil, "the owner")
 	poke(b, target, chip.Core{}, word.Addr(), 1)
 	b.Must(errors.Join(q0.Wait(b.Ctx), q1.Run(b.Ctx, two), tr.Replay(b.Ctx), q1.Wait(b.Ctx)))
 }
@@ -137,9 +136,8 @@ func TestEventsOverARecovery(t *testing.T) {
 		b.fails("synchronize", lost.Wait(ctx), context.Canceled)
 		b.Must(b.Dev.Recover(b.Ctx))
 		err := b.Dev.Queue(1).WaitEvent(b.Ctx, lost)
-		if !errors.Is(err, dispatch.ErrLost) || !errors.Is(err, reprise.ErrRecovering) {
-			b.Errorf("wait for a lost recording: %v", err)
-		}
+		expect.Fails(b, err, dispatch.ErrLost, "error")
+		expect.Fails(b, err, reprise.ErrRecovering, "error")
 		b.Says(err, `queue 1: wait for event "lost" at event_test.go:`, "recorded on queue 0 at event_test.go:", "record it again")
 		b.fails("query of a lost recording", second(lost.Query()), reprise.ErrRecovering)
 		b.Must(b.Dev.Queue(1).WaitEvent(b.Ctx, done))
@@ -401,9 +399,8 @@ func TestProgramTimesOfTraces(t *testing.T) {
 			lost += n
 			return len(all)+lost == programs*replays
 		}))
-		if lost != programs*replays-kept || len(all) != kept {
-			b.Errorf("of %d programs %d have times and %d were lost, want %d", programs*replays, len(all), lost, kept)
-		}
+		equal(b, lost, programs*replays-kept, "of %d", programs*replays)
+		equal(b, len(all), kept, "of %d", programs*replays)
 	})
 }
 
@@ -443,9 +440,7 @@ func TestObserver(t *testing.T) {
 	b.Replay(tr)
 	b.Holds(in, 3)
 	e := b.Dev.NewEvent("e")
-	if err := b.Queue.WaitEvent(b.Ctx, e); err == nil {
-		t.Error("a wait for what was never recorded")
-	}
+	expect.Error(t, b.Queue.WaitEvent(b.Ctx, e))
 	b.Must(b.Queue.Record(b.Ctx, e))
 	b.Wait()
 	b.Must(tr.Release(b.Ctx))
@@ -518,9 +513,7 @@ func TestStamps(t *testing.T) {
 	if !okBefore || !okWrote || !okRan || before >= wrote || wrote >= ran {
 		t.Errorf("written at %d (%v), run at %d (%v)", wrote, okWrote, ran, okRan)
 	}
-	if _, err := s.first.Stamp(b.Ctx, b.Queue); err == nil {
-		t.Error("a stamp after the end of the call")
-	}
+	expect.Error(t, second(s.first.Stamp(b.Ctx, b.Queue))) // after the end of the call
 }
 
 func TestQueueThatIsMissing(t *testing.T) {
@@ -541,9 +534,7 @@ func TestQueueThatIsMissing(t *testing.T) {
 		for i, err := range []error{abort, clock, times, begin, capture, both, q.Run(b.Ctx, x), q.Wait(b.Ctx), q.Record(b.Ctx, e),
 			q.WaitFunc(b.Ctx, func() bool { return true }), q.WaitEvent(b.Ctx, e), q.SetStallGroup(), q.Write(b.Ctx, in, 0, nil),
 			q.Read(b.Ctx, in, 0, nil), q.ReadTo(b.Ctx, in, 0, nil, 0, 0)} {
-			if !errors.Is(err, reprise.ErrNoQueue) {
-				t.Errorf("queue %d, call %d: %v", id, i, err)
-			}
+			expect.Fails(t, err, reprise.ErrNoQueue, "queue %d, call %d", id, i)
 		}
 	}
 }

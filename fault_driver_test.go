@@ -20,6 +20,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kernels"
@@ -53,9 +54,7 @@ func (m *machine) start(f driver.Function) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := m.drv.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.Fails(t, m.drv.Close(), nil, "m.drv.Close()")
 	})
 }
 
@@ -459,9 +458,7 @@ func TestPinnedMemoryOfALostDevice(t *testing.T) {
 		fill(h.Bytes(), 8)
 		_ = value(kmd.Reset(b.Ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}))(b)
 		b.fails("", b.Queue.WriteFrom(b.Ctx, x, 0, h, 0, x.Size()), reprise.ErrDeviceLost)
-		if err := h.Release(b.Ctx); err == nil {
-			t.Error("memory of a device that may still use it was given up")
-		}
+		expect.Error(t, h.Release(b.Ctx)) // the device may still use it
 		b.Must(b.Dev.Recover(b.Ctx))
 		b.Must(b.Queue.WriteFrom(b.Ctx, x, 0, h, 0, x.Size()))
 		b.Must(b.Queue.ReadTo(b.Ctx, x, 0, mine, 0, x.Size()))

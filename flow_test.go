@@ -18,6 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
@@ -266,9 +267,7 @@ func TestComputedArgsFileRefusals(t *testing.T) {
 	} {
 		f := value(tracebuf.Decode(bytes.NewReader(file.Bytes())))(b)
 		change(f, &f.Image.Steps[0], &f.Image.Steps[1])
-		if err := f.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		expect.Says(t, f.Validate(), nil, want)
 	}
 }
 
@@ -462,9 +461,7 @@ func TestStepOnSecondQueue(t *testing.T) {
 		b.fails("queue 0 beside a step", b.Queue.Run(b.Ctx, other), reprise.ErrReserved)
 		return b.Queue.Wait(b.Ctx)
 	}))
-	if steps != 2 {
-		t.Errorf("%d steps", steps)
-	}
+	equal(t, steps, 2, "steps")
 	b.Must(errors.Join(b.Queue.Run(b.Ctx, other), b.Queue.Wait(b.Ctx), trace.Replay(b.Ctx), trace.Release(b.Ctx)))
 }
 
@@ -525,9 +522,8 @@ func TestInsideOfSteps(t *testing.T) {
 	b.Holds(z, 13)
 	b.Must(d.Split(b.Ctx, 2, func(int, int) error { return look() }))
 	step := value(d.Bisect(b.Ctx, func(int) error { return look() }, func(int) (bool, error) { return true, look() }))(b)
-	if step != -1 || calls != 6 {
-		t.Errorf("%d calls, step %d", calls, step)
-	}
+	equal(t, step, -1, "step")
+	equal(t, calls, 6, "calls")
 	b.Must(errors.Join(trace.Set("addend", 5), trace.Replay(b.Ctx), q[1].Wait(b.Ctx)))
 	b.Holds(z, 17)
 	b.sameMemory(before)
@@ -555,9 +551,8 @@ func TestCloseInsideOfSteps(t *testing.T) {
 			steps++
 			return b.Dev.Close(t.Context())
 		})
-		if !errors.Is(err, reprise.ErrClosed) || steps != 1 {
-			b.Errorf("%d steps, %v, want ErrClosed", steps, err)
-		}
+		expect.Fails(b, err, reprise.ErrClosed, "error")
+		equal(b, steps, 1, "steps")
 	})
 }
 

@@ -2,7 +2,6 @@ package reprise_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"testing"
@@ -107,9 +106,7 @@ func openAs(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 
 func (b *bench) fails(what string, err, want error) {
 	b.Helper()
-	if !errors.Is(err, want) {
-		b.Errorf("%s: %v, want %v", what, err, want)
-	}
+	expect.Fails(b, err, want, "%s", what)
 }
 
 func captureQueues(ctx context.Context, name string, queues []*reprise.Queue,

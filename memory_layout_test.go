@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -121,9 +121,9 @@ func TestMemorySnapshot(t *testing.T) {
 	late := big
 	late.Name, late.Size = "late", 8*3<<29
 	_, _, _, err := b.Dev.MemorySnapshot().Take(late)
-	if _, then := b.Dev.NewBuffer(late); !errors.Is(err, reprise.ErrOutOfMemory) || !errors.Is(then, reprise.ErrOutOfMemory) {
-		t.Errorf("asked: %v, then: %v", err, then)
-	}
+	_, then := b.Dev.NewBuffer(late)
+	expect.Fails(t, err, reprise.ErrOutOfMemory, "error")
+	expect.Fails(t, then, reprise.ErrOutOfMemory, "then")
 	b.Says(err, `reprise: take buffer "late" of a snapshot`, "most is held by big")
 	b.Must(shot.Without(buf))
 	var addrs []uint32
@@ -133,22 +133,15 @@ func TestMemorySnapshot(t *testing.T) {
 		b.Must(err)
 		addrs, frees = append(addrs, addr), append(frees, free)
 	}
-	if diff := cmp.Diff([]uint32{uint32(s.Low), uint32(s.Low) + 3<<29}, addrs); diff != "" {
-		t.Error(diff)
-	}
+	expect.NoDiff(t, addrs, []uint32{uint32(s.Low), uint32(s.Low) + 3<<29}, "addrs")
 	equal(t, b.Dev.Memory(allocator.DRAM).Allocated, 3<<30, "DRAM in use after asking")
 	b.Must(errors.Join(frees[0](), frees[1]()))
-	if _, _, _, err := b.Dev.MemorySnapshot().Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: 10, PageSize: 3}); err == nil {
-		t.Error("an impossible buffer fits")
-	}
-	if diff := cmp.Diff([]string{"+ DRAM [0x40,0xc0000040) of big \"buffer\""}, texts(shot.Changes())); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	_, _, _, err = b.Dev.MemorySnapshot().Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: 10, PageSize: 3})
+	expect.Error(t, err)
+	expect.NoDiff(t, texts(shot.Changes()), []string{"+ DRAM [0x40,0xc0000040) of big \"buffer\""}, "texts(shot.Changes())")
 	other := open(t, sim.Blackhole())
 	for _, b := range []*reprise.Buffer{nil, other.Pages("other", 1), buf} {
-		if err := shot.Without(b); err == nil {
-			t.Error("a buffer that isn't in the snapshot was taken out")
-		}
+		expect.Error(t, shot.Without(b)) // not in the snapshot
 	}
 	equal(t, len(shot.Map().Regions[0].Entries), 1, "ranges in the snapshot's map")
 }
@@ -329,9 +322,7 @@ func TestPool(t *testing.T) {
 			err = errors.Join(x.SetBuffer(mid, writeTo), r.Run(x), y.SetBuffer(mid, readFrom), r.Run(y), mid.Release())
 			again, failed := pool.NewBuffer(reprise.BufferConfig{Size: 256, PageSize: 64, Name: "again"})
 			b.Must(failed)
-			if again.Addr() != mid.Addr() {
-				b.Errorf("a buffer lies at %#x, the one before at %#x", again.Addr(), mid.Addr())
-			}
+			equal(b, again.Addr(), mid.Addr(), "a buffer lies at")
 			return errors.Join(err, again.Release())
 		})
 		b.fails("more than the pool has", second(pool.NewBuffer(reprise.BufferConfig{Size: 1 << 20, PageSize: 64})), reprise.ErrOutOfMemory)

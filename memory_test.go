@@ -23,6 +23,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
@@ -453,9 +454,8 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 	b.Must(in.Release())
 	b.Must(out.Release())
 	for k, v := range checked("after all is freed") {
-		if v.Allocated != empty[k].Allocated || v.Peak != full[k].Peak {
-			t.Errorf("%v is %+v, want %d B allocated and a peak of %d", k, v, empty[k].Allocated, full[k].Peak)
-		}
+		equal(t, v.Allocated, empty[k].Allocated, "%v", k)
+		equal(t, v.Peak, full[k].Peak, "%v", k)
 	}
 	other := open(t, sim.Wormhole(), reprise.WithUsageLog(dir))
 	if got := b.memoryIn(dir); len(got) != 2 || got[other.Dev.Name()] == nil {
@@ -465,9 +465,7 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 	b.Must(other.Dev.Close(t.Context()))
 	b.Must(b.Dev.Close(t.Context()))
 	_ = late.Release()
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
-		t.Errorf("after Close the directory has %v (%v)", files, err)
-	}
+	equal(t, len(expect.Value(os.ReadDir(dir))(t)), 0, "after Close the directory has")
 }
 
 func TestUsageLogNamesTheDevice(t *testing.T) {
@@ -585,12 +583,8 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 			}
 		}
 		b.fails("foreign", b.Queue.ReadTo(b.Ctx, x, 0, other, 0, 64), reprise.ErrWrongDevice)
-		if _, err := b.Queue.StartWriteFrom(b.Ctx, x, 0, nil, 0, 64); err == nil {
-			b.Error("no host buffer and no error")
-		}
-		if _, err := b.Dev.NewHostBuffer(reprise.HostBufferConfig{Memory: make([]byte, 100)}); err == nil {
-			b.Error("memory that is no whole pages was pinned")
-		}
+		expect.Error(b, second(b.Queue.StartWriteFrom(b.Ctx, x, 0, nil, 0, 64)))
+		expect.Error(b, second(b.Dev.NewHostBuffer(reprise.HostBufferConfig{Memory: make([]byte, 100)}))) // no whole pages
 		b.Must(h.Release(b.Ctx))
 		for name, err := range map[string]error{
 			"read": b.Queue.ReadTo(b.Ctx, x, 0, h, 0, 64), "write": b.Queue.WriteFrom(b.Ctx, x, 0, h, 0, 64), "free": h.Release(b.Ctx),

@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/program"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -34,9 +35,7 @@ func TestProgramIsNamedOnce(t *testing.T) {
 	_, err = b.Queue.Capture(b.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x, arg) })
 	errs = append(errs, err)
 	for _, err := range errs {
-		if strings.Count(err.Error(), `"prog"`) != 1 {
-			t.Error(err)
-		}
+		equal(t, strings.Count(err.Error(), `"prog"`), 1, "%v", err)
 	}
 	var pe *dispatch.ProgramError
 	var ae *dispatch.ArgError
@@ -97,9 +96,7 @@ func TestConcurrentUse(t *testing.T) {
 				if err == nil {
 					err = errors.Join(x.Release(b.Ctx), in.Release(), out.Release())
 				}
-				if err != nil {
-					b.Error(err)
-				}
+				expect.Fails(b, err, nil, "error")
 			})
 		}
 		wg.Wait()
@@ -118,9 +115,7 @@ func TestCloseWhileOthersRun(t *testing.T) {
 			wg.Go(func() {
 				for {
 					if err := b.Queue.Run(b.Ctx, x); err != nil {
-						if !errors.Is(err, reprise.ErrReleased) {
-							b.Error(err)
-						}
+						expect.Fails(b, err, reprise.ErrReleased, "error")
 						return
 					}
 				}
@@ -219,9 +214,9 @@ func TestProgramsThatCannotRun(t *testing.T) {
 		}
 		b.Says(err, append([]string{`reprise: load program "bad": `}, strings.Split(tt.says, "|")...)...)
 	}
-	if got := b.Allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
-		t.Errorf("something is left of the failed loads: %v", got)
-	}
+	got := b.Allocated()
+	equal(t, got[allocator.DRAM], 0, "got[allocator.DRAM]")
+	equal(t, got[allocator.L1], 0, "got[allocator.L1]")
 	b.Execute(b.Load(b.blank("good", chip.Single(0, 0))))
 	b.Wait()
 }
@@ -474,9 +469,7 @@ func TestParamKeepsRecordedArguments(t *testing.T) {
 		})
 		first := func() uint32 { return binary.LittleEndian.Uint32(b.Read(out)) }
 		b.Replay(trace)
-		if v := first(); v != 1 {
-			t.Errorf("the trace's run wrote %#x, was recorded with 1", v)
-		}
+		equal(t, first(), 1, "the trace's run wrote")
 		b.Execute(x)
 		equal(t, first(), 0x777, "what the next run wrote")
 	})

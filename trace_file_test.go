@@ -216,9 +216,7 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if p := trace.Parts()[0].Params[0]; p.Value != 3 {
-		t.Errorf("the parameter is %+v", p)
-	}
+	equal(t, trace.Parts()[0].Params[0].Value, 3, "the parameter")
 	b.Must(trace.Release(b.Ctx))
 	b.fails("verified after release", trace.Debug().Verify(b.Ctx), reprise.ErrReleased)
 }
@@ -723,8 +721,6 @@ func FuzzTraceOnDevice(f *testing.F) {
 		}
 		// A busy machine may look like a hang, and a kernel's harm may show late.
 		c.setTimeout(late)
-		if again := c.run(t, file); again.harm != "" {
-			t.Error(again.harm)
-		}
+		equal(t, c.run(t, file).harm, "", "c.run(t, file).harm")
 	})
 }

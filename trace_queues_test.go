@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -185,9 +186,7 @@ func TestTracesOverQueuesThatCannotBe(t *testing.T) {
 		}
 		b.Says(err, append([]string{`reprise: capture "` + tt.name}, tt.says...)...)
 	}
-	if after := b.Allocated(); fmt.Sprint(after) != fmt.Sprint(before) {
-		b.Errorf("allocated before %v, after %v", before, after)
-	}
+	equal(b, fmt.Sprint(b.Allocated()), fmt.Sprint(before), "allocated")
 	_, err := captureQueues(b.Ctx, "shared", []*reprise.Queue{shared.Dev.Queue(0), shared.Dev.Queue(1)},
 		func([]*reprise.Recorder) error { return nil })
 	b.Says(err, "queues 0 and 1 start the same workers", "WithQueueWorkers")
@@ -240,9 +239,7 @@ func TestTraceOverQueuesParameters(t *testing.T) {
 		return nil
 	})
 	b.Says(late, "what was recorded last is no program")
-	if err == nil {
-		t.Error("a capture with a refused parameter became a trace")
-	}
+	expect.Error(t, err) // a refused parameter
 	b.Must(trace.Set("addend", 8))
 	b.Must(trace.Release(b.Ctx))
 	b.fails("replay with a changed parameter after a release", trace.Replay(b.Ctx), reprise.ErrReleased)
@@ -262,9 +259,7 @@ func TestTraceOverQueuesAllocatesNothing(t *testing.T) {
 		fewest = min(fewest, testing.AllocsPerRun(20, func() { b.Replay(trace) }))
 		b.Must(r.q[1].Wait(b.Ctx))
 	}
-	if fewest != 0 {
-		t.Errorf("a replay allocates %v times", fewest)
-	}
+	equal(t, fewest, 0, "allocations of a replay")
 	b.Must(b.Dev.Recover(b.Ctx))
 	b.Write(r.bufs[0], 0)
 	b.Must(errors.Join(trace.Replay(b.Ctx), trace.Replay(b.Ctx), r.q[1].Wait(b.Ctx)))
@@ -284,9 +279,7 @@ func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
 	for range 2 {
 		b.Must(errors.Join(trace.Replay(b.Ctx), q[1].Wait(b.Ctx), trace.Debug().Check(b.Ctx), trace.Debug().Step(b.Ctx, nil),
 			trace.Debug().Verify(b.Ctx)))
-		if times, err := trace.Debug().Times(b.Ctx); err != nil || len(times) != 0 {
-			t.Errorf("times %v, %v", times, err)
-		}
+		equal(t, len(expect.Value(trace.Debug().Times(b.Ctx))(t)), 0, "launches that have times")
 		step, err := trace.Debug().Bisect(b.Ctx, nil, func(int) (bool, error) { return true, nil })
 		if err != nil || step != -1 {
 			t.Errorf("bisect: step %d, %v", step, err)
@@ -408,9 +401,7 @@ func TestListsInAnyOrder(t *testing.T) {
 		for range fs {
 			select {
 			case err := <-done:
-				if err != nil {
-					t.Error(err)
-				}
+				expect.Fails(t, err, nil, "error")
 			case <-late:
 				panic("they wait for each other")
 			}

@@ -3,11 +3,9 @@ package allocator
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/internal/expect"
@@ -38,9 +36,7 @@ type fataler interface {
 
 func must(t fataler, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 }
 
 func mustNew(t fataler, c Config) *Allocator {
@@ -79,9 +75,9 @@ func TestTraceRegionDivision(t *testing.T) {
 			t.Errorf("blackhole, %d: %d B at %d, want %d at %d", tc.size, bh.Total, bh.Low, tc.bhPerBank, tc.bhLow)
 		}
 	}
-	if d := mustNew(t, with(wormhole, 800_768)).Stats(DRAM); d.Low != 32 || d.High != 1_073_668_096 {
-		t.Errorf("DRAM is [%d,%d)", d.Low, d.High)
-	}
+	d := mustNew(t, with(wormhole, 800_768)).Stats(DRAM)
+	expect.Equal(t, d.Low, 32, "d.Low")
+	expect.Equal(t, d.High, 1_073_668_096, "d.High")
 }
 
 func TestPlacement(t *testing.T) {
@@ -218,12 +214,10 @@ func TestErrors(t *testing.T) {
 		{"past the address space", func() error { _, err := a.AllocateAt(Request{Size: 64}, ^uint64(31)); return err }, ErrRequest},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			fails(t, tc.f(), tc.want, "error")
+			expect.Fails(t, tc.f(), tc.want, "error")
 		})
 	}
-	if err := a.Free(live); err != nil {
-		t.Errorf("after all that: %v", err)
-	}
+	expect.Fails(t, a.Free(live), nil, "after all that")
 }
 
 func TestConfigRefused(t *testing.T) {
@@ -244,7 +238,7 @@ func TestConfigRefused(t *testing.T) {
 		"sizes that overflow":   edit(func(c *Config) { c.DRAMEnd = 1 << 63 }),
 		"a base that overflows": edit(func(c *Config) { c.L1Base = ^uint64(0) }),
 	} {
-		fails(t, second(New(c)), ErrConfig, "%s", name)
+		expect.Fails(t, second(New(c)), ErrConfig, "%s", name)
 	}
 }
 
@@ -296,9 +290,7 @@ func TestOutOfMemoryTellsWhatToDo(t *testing.T) {
 	} {
 		a := mustNew(t, wormhole)
 		_, err := a.Allocate(tc.make(a))
-		if !errors.Is(err, ErrOutOfMemory) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("want %q in %v", tc.want, err)
-		}
+		expect.Says(t, err, ErrOutOfMemory, tc.want)
 	}
 }
 
@@ -313,15 +305,13 @@ func TestTracesGrowIntoFreeSpace(t *testing.T) {
 	if s := a.Stats(Trace); s.Low != one.Addr || s.Allocated != 8192 || s.Free != 65536-4096-8192-32768 {
 		t.Errorf("stats %+v", s)
 	}
-	fails(t, second(a.Allocate(Request{Kind: Trace, Size: 32768, Shards: 1})), ErrOutOfMemory, "a trace over a live buffer")
+	expect.Fails(t, second(a.Allocate(Request{Kind: Trace, Size: 32768, Shards: 1})), ErrOutOfMemory, "a trace over a live buffer")
 	must(t, a.Free(buffer))
 	two := mustAllocate(t, a, Request{Kind: Trace, Size: 32768, Shards: 1})
 	for _, e := range []Extent{one, two, binary} {
 		must(t, a.Free(e))
 	}
-	if diff := cmp.Diff([]Hole{{0, 65536}}, a.Holes(DRAM)); diff != "" {
-		t.Error(diff)
-	}
+	expect.NoDiff(t, a.Holes(DRAM), []Hole{{0, 65536}}, "a.Holes(DRAM)")
 	if s := a.Stats(Trace); s.Low != s.High || s.Peak != 8192+32768 {
 		t.Errorf("stats %+v", s)
 	}
@@ -334,7 +324,7 @@ func TestHeldMemoryStays(t *testing.T) {
 		must(t, a.Hold(e))
 	}
 	must(t, a.Free(e))
-	fails(t, a.Free(e), ErrDoubleFree, "second free of a held extent")
+	expect.Fails(t, a.Free(e), ErrDoubleFree, "second free of a held extent")
 	if next := mustAllocate(t, a, Request{Size: 4096}); next.Overlaps(e) {
 		t.Errorf("%s was handed out while held", next)
 	}
@@ -345,10 +335,8 @@ func TestHeldMemoryStays(t *testing.T) {
 	for range 2 {
 		must(t, a.Unhold(e))
 	}
-	if again := mustAllocate(t, a, Request{Size: 4096}); again.Addr != e.Addr {
-		t.Errorf("memory did not come back: %s", again)
-	}
-	fails(t, a.Unhold(e), ErrDoubleFree, "unhold of what is gone")
+	expect.Equal(t, mustAllocate(t, a, Request{Size: 4096}).Addr, e.Addr, "address of memory that came back")
+	expect.Fails(t, a.Unhold(e), ErrDoubleFree, "unhold of what is gone")
 }
 
 func TestNoAllocations(t *testing.T) {
@@ -401,22 +389,6 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// noDiff fails the test unless got is want.
-func noDiff(t fataler, got, want any, what string, args ...any) {
-	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
-	}
-}
-
-// fails fails the test unless err is want.
-func fails(t fataler, err, want error, what string, args ...any) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf(what+": %v, want %v", append(args, err, want)...)
-	}
-}
-
 func second[V any](_ V, err error) error { return err }
 
 type heard struct {
@@ -433,7 +405,7 @@ func TestGauge(t *testing.T) {
 	c := Config{DRAMBanks: 2, DRAMEnd: 1 << 16, DRAMAlign: 64, L1Banks: 4, L1End: 4096, L1Align: 16, L1Small: 1024, Gauge: &g}
 	a := mustNew(t, c)
 	const dram, l1 = 2 << 16, 4 * 3072
-	noDiff(t, g.all, []heard{{DRAM, Usage{Capacity: dram}}, {L1, Usage{Capacity: l1}}, {L1Small, Usage{Capacity: 4096}},
+	expect.NoDiff(t, g.all, []heard{{DRAM, Usage{Capacity: dram}}, {L1, Usage{Capacity: l1}}, {L1Small, Usage{Capacity: 4096}},
 		{Trace, Usage{Capacity: dram}}}, "at the start")
 	g.all = nil
 	e := mustAllocate(t, a, Request{Size: 256, PageSize: 64})
@@ -551,7 +523,7 @@ func TestPolicies(t *testing.T) {
 			if got := from(t, a, 2*kib, top); got != want {
 				t.Errorf("%s, from the top %v: at %d KiB, want %d", tc.p, top, got/kib, want/kib)
 			}
-			fails(t, second(a.Allocate(Request{Size: gib})), ErrOutOfMemory, "%s", tc.p)
+			expect.Fails(t, second(a.Allocate(Request{Size: gib})), ErrOutOfMemory, "%s", tc.p)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func TestMapJSON(t *testing.T) {
 	delete(first, "site")
 	want := map[string]any{"start": 64.0, "end": 4160.0, "kind": "DRAM", "owner": "weights", "tag": "buffer", "size": 8192.0,
 		"page_size": 1024.0, "banks": 2.0}
-	noDiff(t, first, want, "first")
+	expect.NoDiff(t, first, want, "first")
 	if free := got.Regions[0].Entries[1]; free["free"] != true {
 		t.Errorf("%v", free)
 	}

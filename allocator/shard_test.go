@@ -143,9 +143,7 @@ func TestDistributionRefused(t *testing.T) {
 			s.Cores = []chip.Range{grid(2, 1)[0], {Start: chip.Core{X: 0, Y: 1}, End: chip.Core{X: 1, Y: 1}}}
 		}), "2 ranges"},
 	} {
-		if _, err := NewDistribution(tc.s); !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%+v: got %v, want %q", tc.s, err, tc.want)
-		}
+		expect.Says(t, second(NewDistribution(tc.s)), ErrRequest, tc.want)
 	}
 }
 
@@ -220,7 +218,7 @@ func TestPageShape(t *testing.T) {
 		{[]int{5, 2, 64, 96}, 32, 32, []int{5, 2, 2, 3}}, {[]int{33, 33}, 32, 32, []int{2, 2}}, {[]int{100}, 32, 32, []int{4}},
 		{[]int{7, 5}, 1, 2, []int{7, 3}}, {nil, 1, 1, nil}, {[]int{4}, 0, 1, nil}, {[]int{4}, 1, -1, nil},
 	} {
-		noDiff(t, pageShape(tc.in, tc.h, tc.w), tc.want, "%v by %dx%d", tc.in, tc.h, tc.w)
+		expect.NoDiff(t, pageShape(tc.in, tc.h, tc.w), tc.want, "%v by %dx%d", tc.in, tc.h, tc.w)
 	}
 }
 

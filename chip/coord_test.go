@@ -199,16 +199,13 @@ func TestRange(t *testing.T) {
 		{Core{3, 3}.Range(), true}, {Core{4, 3}.Range(), false}, {Range{Core{0, 0}, Core{9, 9}}, true},
 		{Range{Core{2, 9}, Core{2, 0}}, false}, {Range{Core{0, 3}, Core{1, 8}}, true},
 	} {
-		if r.Overlaps(tc.s) != tc.want || tc.s.Overlaps(r) != tc.want {
-			t.Errorf("%s and %s: overlap is not %v", r, tc.s, tc.want)
-		}
+		equal(t, r.Overlaps(tc.s), tc.want, "%s and %s", r, tc.s)
+		equal(t, tc.s.Overlaps(r), tc.want, "%s and %s", r, tc.s)
 	}
 	if e := (Range{Core{1, 1}, Core{0, 5}}); !e.Empty() || e.Size() != 0 || len(slices.Collect(e.Cores())) != 0 {
 		t.Error("an empty range has cores")
 	}
-	if s := r.String(); s != "(1,2)-(3,3)" {
-		t.Error(s)
-	}
+	equal(t, r.String(), "(1,2)-(3,3)", "r.String()")
 }
 
 func TestEncodingsInvert(t *testing.T) {

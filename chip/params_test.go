@@ -26,9 +26,8 @@ func TestParams(t *testing.T) {
 		{"TRISC0 reset PC", uint64(wh.ResetPCRegister[TRISC0]), uint64(bh.ResetPCRegister[TRISC0]), 0xFFEF0000 + 4*158, 0xFFB12228},
 		{"telemetry table", uint64(wh.ARC.TelemetryTable), uint64(bh.ARC.TelemetryTable), 0x1D0, 0x434},
 	} {
-		if tc.wh != tc.w || tc.bh != tc.b {
-			t.Errorf("%s: Wormhole %#x, want %#x; Blackhole %#x, want %#x", tc.name, tc.wh, tc.w, tc.bh, tc.b)
-		}
+		equal(t, tc.wh, tc.w, "%s", tc.name)
+		equal(t, tc.bh, tc.b, "%s", tc.name)
 	}
 	equal(t, wh.LocalRAMSize, [5]uint32{4096, 4096, 2048, 2048, 2048}, "Wormhole local RAM")
 	equal(t, bh.LocalRAMSize, [5]uint32{8192, 8192, 4096, 4096, 4096}, "Blackhole local RAM")
@@ -47,9 +46,9 @@ func TestResetBits(t *testing.T) {
 		for r := range Processor(NumProcessors) {
 			all |= r.ResetBit()
 		}
-		if p.ResetAll != all || p.ResetAllButBRISC != all&^BRISC.ResetBit() || all != 0x47800 {
-			t.Errorf("%s: %#x, %#x, bits %#x", a, p.ResetAll, p.ResetAllButBRISC, all)
-		}
+		equal(t, p.ResetAll, all, "%s", a)
+		equal(t, p.ResetAllButBRISC, all&^BRISC.ResetBit(), "%s", a)
+		equal(t, all, 0x47800, "%s", a)
 	}
 	equal(t, Processor(5).ResetBit(), 0, "there is no sixth processor")
 }
@@ -66,9 +65,8 @@ func TestNIURegisters(t *testing.T) {
 		{"counter 1", wh.Counter(NOC0, WrAckReceived), bh.Counter(NOC0, WrAckReceived), 0xFFB20204, 0xFFB20204},
 		{"counter 2, NoC 1", wh.Counter(NOC1, RdRespReceived), bh.Counter(NOC1, RdRespReceived), 0xFFB30208, 0xFFB30208},
 	} {
-		if tc.wh != tc.w || tc.bh != tc.b {
-			t.Errorf("%s: Wormhole %#x, want %#x; Blackhole %#x, want %#x", tc.name, tc.wh, tc.w, tc.bh, tc.b)
-		}
+		equal(t, tc.wh, tc.w, "%s", tc.name)
+		equal(t, tc.bh, tc.b, "%s", tc.name)
 	}
 }
 
@@ -105,13 +103,9 @@ func TestNames(t *testing.T) {
 	for s, want := range map[string]Arch{
 		"wormhole": Wormhole, "Wormhole_B0": Wormhole, "WH": Wormhole, "blackhole": Blackhole, "bh": Blackhole,
 	} {
-		if got, err := ParseArch(s); err != nil || got != want {
-			t.Errorf("%q is %s (%v)", s, got, err)
-		}
+		equal(t, expect.Value(ParseArch(s))(t), want, "%q", s)
 	}
-	if _, err := ParseArch("grayskull"); err == nil {
-		t.Error("grayskull is an architecture")
-	}
+	expect.Error(t, expect.ErrOf(ParseArch("grayskull")))
 	got := fmt.Sprint(Wormhole, Blackhole, Arch(9), NOC1, NOC1.Other(), BRISC, NCRISC, TRISC2, Processor(7), XY{1, 2},
 		Core{3, 4}, Tensix, NoTile, L2CPU, TileKind(99), Relaxed, Strict, Posted, Ordering(3))
 	want := "wormhole blackhole arch(9) NoC 1 NoC 0 BRISC NCRISC TRISC2 processor(7) (1,2) (3,4) Tensix no tile L2CPU " +
@@ -158,9 +152,9 @@ func TestEthernetChannels(t *testing.T) {
 		{bh, 1, XY{16, 1}, XY{16, 1}}, {bh, 13, XY{10, 1}, XY{10, 1}}, // harvested channels keep their raw names
 		{full, 11, XY{11, 1}, XY{31, 25}}, {full, 12, XY{7, 1}, XY{7, 1}}, {full, 13, XY{10, 1}, XY{10, 1}}, // and so do those beyond twelve
 	} {
-		if tile := tc.c.Tile(tc.raw); tile.Kind != Ethernet || tile.Index != tc.channel {
-			t.Errorf("%s: tile %+v, want channel %d", tc.raw, tile, tc.channel)
-		}
+		tile := tc.c.Tile(tc.raw)
+		equal(t, tile.Kind, Ethernet, "%s", tc.raw)
+		equal(t, tile.Index, tc.channel, "%s", tc.raw)
 		if v, _ := tc.c.VirtualOf(tc.raw); v != tc.v {
 			t.Errorf("channel %d: virtual %s, want %s", tc.channel, v, tc.v)
 		}
@@ -196,9 +190,10 @@ func TestFuseOrder(t *testing.T) {
 	read := func(tag TelemetryTag) (uint32, bool) { v, ok := tags[tag]; return v, ok }
 	h := HarvestingFromTelemetry(read)
 	equal(t, h, (Harvesting{DRAM: 1 << 4, Ethernet: 3 << 12}), "with tags")
-	if c, e, g := h.Telemetry(); c != 0x3FFF || e != 0x0FFF || g != 0xEF {
-		t.Errorf("telemetry %#x %#x %#x", c, e, g)
-	}
+	c, e, g := h.Telemetry()
+	equal(t, c, 0x3FFF, "Tensix")
+	equal(t, e, 0x0FFF, "Ethernet")
+	equal(t, g, 0xEF, "GDDR")
 	clear(tags)
 	equal(t, HarvestingFromTelemetry(read), (Harvesting{}), "without tags")
 }
@@ -213,9 +208,7 @@ func TestHarvestingRefused(t *testing.T) {
 		{Blackhole, Harvesting{Tensix: 0x3FFF}}, {Blackhole, Harvesting{DRAM: 3}}, {Blackhole, Harvesting{DRAM: 0x100}},
 		{Blackhole, Harvesting{Ethernet: 1 << 14}},
 	} {
-		if _, err := New(tc.a, tc.h); !errors.Is(err, ErrHarvesting) {
-			t.Errorf("%s %+v: %v", tc.a, tc.h, err)
-		}
+		expect.Fails(t, expect.ErrOf(New(tc.a, tc.h)), ErrHarvesting, "%s %+v", tc.a, tc.h)
 	}
 	if _, err := New(3, Harvesting{}); !errors.Is(err, ErrUnknownArch) {
 		t.Error(err)
@@ -294,12 +287,12 @@ func checkBanks(t *testing.T, c *Chip) {
 
 func TestPCIeAndARC(t *testing.T) {
 	wh, bh := mustNew(t, Wormhole, Harvesting{}), mustNew(t, Blackhole, Harvesting{})
-	if wh.PCIe(NOC0) != (XY{0, 3}) || wh.PCIe(NOC1) != (XY{9, 8}) || wh.ARC() != (XY{0, 10}) {
-		t.Errorf("Wormhole: %s %s %s", wh.PCIe(NOC0), wh.PCIe(NOC1), wh.ARC())
-	}
-	if bh.PCIe(NOC0) != (XY{19, 24}) || bh.PCIe(NOC1) != (XY{19, 24}) || bh.ARC() != (XY{8, 0}) {
-		t.Errorf("Blackhole: %s %s %s", bh.PCIe(NOC0), bh.PCIe(NOC1), bh.ARC())
-	}
+	equal(t, wh.PCIe(NOC0), XY{0, 3}, "wh.PCIe(NOC0)")
+	equal(t, wh.PCIe(NOC1), XY{9, 8}, "wh.PCIe(NOC1)")
+	equal(t, wh.ARC(), XY{0, 10}, "wh.ARC()")
+	equal(t, bh.PCIe(NOC0), XY{19, 24}, "bh.PCIe(NOC0)")
+	equal(t, bh.PCIe(NOC1), XY{19, 24}, "bh.PCIe(NOC1)")
+	equal(t, bh.ARC(), XY{8, 0}, "bh.ARC()")
 	for _, n := range []NOC{NOC0, NOC1} {
 		expect.Equal(t, expect.Value(bh.Translate(n, bh.PCIe(n)))(t), XY{2, 0}, "PCIe on %s", n)
 	}
@@ -350,9 +343,9 @@ func TestMachinesHangTogether(t *testing.T) {
 				}
 			}
 		}
-		if got := [3]int{len(m.Chips), pci, len(m.Links)}; got != want[m.Name] || len(seen) != len(m.Chips) {
-			t.Errorf("%s: chips, with PCI, links: %v, want %v; %d are reached from chip 0", m.Name, got, want[m.Name], len(seen))
-		}
+		got := [3]int{len(m.Chips), pci, len(m.Links)}
+		equal(t, got, want[m.Name], "%s", m.Name)
+		equal(t, len(seen), len(m.Chips), "%s", m.Name)
 		equal(t, m.Shape[0]*m.Shape[1], len(m.Chips), "%s: chips of %v", m.Name, m.Shape)
 	}
 	if _, ok := MachineNamed("abacus"); ok {

@@ -38,9 +38,7 @@ func TestLongLooksAreNoHang(t *testing.T) {
 			t.Errorf("after a look of %v another one is due at once", took)
 		}
 		w.deadline = w.deadline.Add(-limit / 2)
-		if err := w.pause(t.Context()); err != nil {
-			t.Errorf("after a look of %v: %v", took, err)
-		}
+		expect.Fails(t, w.pause(t.Context()), nil, "after a look of %v", took)
 		w.progress()
 		if w.polled(took); !w.deadline.IsZero() || !w.check.IsZero() {
 			t.Errorf("a look of %v that saw something move begins a wait", took)
@@ -173,9 +171,7 @@ func TestTasks(t *testing.T) {
 	a, b := "a", "b"
 	one := of(0, 1, &a)
 	wait()
-	if got := of(0, 1, &a); got != one {
-		t.Errorf("the same replay after a wait is %v, and was %v", got, one)
-	}
+	expect.Equal(t, of(0, 1, &a), one, "the same replay after a wait")
 	for what, got := range map[string]task{"two replays": of(0, 1, &a), "nothing more": of(0, 0, &b), "a program more": of(1, 0, &a)} {
 		if got == one {
 			t.Errorf("%s is the task of one replay", what)

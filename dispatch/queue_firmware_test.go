@@ -69,12 +69,10 @@ func TestAdoptQueueConstants(t *testing.T) {
 			t.Fatal(arch, err)
 		}
 		want := fw.Queues[0].Constants
-		if d.ctl.Queue != want {
-			t.Errorf("%v: planned %+v, the files have %+v", arch, d.ctl.Queue, want)
-		}
-		if pre, core := d.queueCores(1); pre != ownCores(d.ch, 1)[1] || core != ownCores(d.ch, 1)[0] {
-			t.Errorf("%v: cores %v and %v", arch, pre, core)
-		}
+		expect.Equal(t, d.ctl.Queue, want, "%v: planned", arch)
+		pre, core := d.queueCores(1)
+		expect.Equal(t, pre, ownCores(d.ch, 1)[1], "%v", arch)
+		expect.Equal(t, core, ownCores(d.ch, 1)[0], "%v", arch)
 		if d.memory != 1<<30 || d.host[1].Base != 1<<29 || d.host[1].Issue != 256 || d.host[1].Size != 1<<29 {
 			t.Errorf("%v: %d B of host memory, queue 1 has %+v", arch, d.memory, d.host[1])
 		}
@@ -131,9 +129,7 @@ func TestRefuseQueueConstants(t *testing.T) {
 func TestRefuseQueueFirmware(t *testing.T) {
 	var typed *QueueFirmwareError
 	d := planned(t, chip.Blackhole, 2)
-	if err := d.planFrom(filesFor(d, 1)); err == nil || !strings.Contains(err.Error(), "kernels of 1 queues, and 2") {
-		t.Errorf("too few queues: %v", err)
-	}
+	expect.Says(t, d.planFrom(filesFor(d, 1)), nil, "kernels of 1 queues, and 2")
 	fw := filesFor(d, 2)
 	fw.Queues[1].Constants.FetchRead += 4
 	if err := d.planFrom(fw); !errors.As(err, &typed) || typed.Mismatches[0].Queue != 1 || typed.Mismatches[0].Name != "layout" {
@@ -295,14 +291,10 @@ func TestRefuseByTable(t *testing.T) {
 		*c.kernels = was
 	}
 	d = metalPlanned(t, "0.67.0", chip.Blackhole, 2)
-	if err := d.planFrom(fw); err == nil || !strings.Contains(err.Error(), "kernels of 1 queues, and 2") {
-		t.Errorf("too few queues: %v", err)
-	}
+	expect.Says(t, d.planFrom(fw), nil, "kernels of 1 queues, and 2")
 	d = planned(t, chip.Blackhole, 1)
 	fw.Base = &Firmware{Layout: d.queue}
-	if err := d.planFrom(fw); err == nil || !strings.Contains(err.Error(), "no constants are known") {
-		t.Errorf("a revision without a table: %v", err)
-	}
+	expect.Says(t, d.planFrom(fw), nil, "no constants are known")
 }
 
 func TestSilentQueueFirmware(t *testing.T) {
@@ -443,9 +435,7 @@ func TestWideFetchEntries(t *testing.T) {
 		}
 	}
 	w.Store32(0x21000, 0x20002)
-	if f.poll() == nil {
-		t.Error("a pointer into the middle of an entry is taken")
-	}
+	expect.Error(t, f.poll()) // a pointer into the middle of an entry
 }
 
 func TestQueueStates(t *testing.T) {
@@ -641,8 +631,6 @@ func TestBufferRanges(t *testing.T) {
 		{0, 300, true}, {300, 0, true}, {299, 1, true},
 		{0, 301, false}, {301, 0, false}, {-1, 1, false}, {1, -1, false}, {most, most, false}, {1, most, false},
 	} {
-		if err := b.check("read", tt.off, tt.n); (err == nil) != tt.ok {
-			t.Errorf("%d B at %d: %v", tt.n, tt.off, err)
-		}
+		expect.Equal(t, b.check("read", tt.off, tt.n) == nil, tt.ok, "%d B at %d", tt.n, tt.off)
 	}
 }

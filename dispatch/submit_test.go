@@ -114,9 +114,7 @@ func TestReportsSaveAskingTheDevice(t *testing.T) {
 			break
 		}
 	}
-	if err == nil {
-		t.Error("more entries than the prefetch queue has, and nothing said that any were taken")
-	}
+	expect.Error(t, err) // more entries than the prefetch queue has, and none is known to be taken
 }
 
 func BenchmarkSubmit(b *testing.B) {
@@ -263,9 +261,7 @@ func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 	if err != nil || q.status.failed.Load() != nil || q.rings.fetch.put != uint64(len(ends)) {
 		t.Errorf("%d of %d batches, %v, failed %v", q.rings.fetch.put, len(ends), err, q.status.failed.Load())
 	}
-	if ctx.Err() == nil {
-		t.Error("the program was sent before its context ended")
-	}
+	expect.Error(t, ctx.Err()) // the program was not sent before
 }
 
 func TestWriteSettled(t *testing.T) {
@@ -373,9 +369,7 @@ func TestBatchAllocatesNothing(t *testing.T) {
 					takeAll(q)
 				}
 			})
-			if allocs != 0 {
-				t.Errorf("a submission allocates %v times", allocs)
-			}
+			expect.Equal(t, allocs, 0, "allocations of a submission")
 		})
 	}
 }
@@ -435,9 +429,7 @@ func TestBatchLinksQueuesOfADevice(t *testing.T) {
 				t.Fatalf("submission %d: queue %d has %#x, want a part and an event", i, id, got)
 			}
 			at := b.parts[id].peers[0].at
-			if v := binary.LittleEndian.Uint32(b.parts[id].Bytes[at:]); v != want {
-				t.Errorf("submission %d: queue %d waits for event %d of the other, want %d", i, id, v, want)
-			}
+			expect.Equal(t, binary.LittleEndian.Uint32(b.parts[id].Bytes[at:]), want, "submission %d: queue %d waits for event", i, id)
 			e, err := firstDispatch(q, b.parts[id].Bytes)
 			if w, ok := e.(cq.Wait); err != nil || !ok || w.Addr != d.ctl.LastEvent[1-id] {
 				t.Errorf("queue %d begins with %v, %v: want a wait for the events of the other", id, e, err)
@@ -447,9 +439,7 @@ func TestBatchLinksQueuesOfADevice(t *testing.T) {
 			last[id] = uint32(q.stream.event)
 		}
 	}
-	if _, err := NewBatch(b.parts[0].Prepared); err == nil {
-		t.Error("a linked part was joined again")
-	}
+	expect.Error(t, expect.ErrOf(NewBatch(b.parts[0].Prepared))) // a linked part
 }
 
 func firstDispatch(q *Queue, p []byte) (cq.DispatchCommand, error) {
@@ -505,9 +495,7 @@ func TestBatchRefusals(t *testing.T) {
 			expect.Fails(t, batch.Submit(t.Context()), ErrReserved, "%d of the queues are reserved: error", i+1)
 		}
 	}
-	if err := both.SubmitReserved(t.Context(), rs[:1]); err == nil {
-		t.Error("a queue is reserved by somebody else, and the batch was submitted")
-	}
+	expect.Error(t, both.SubmitReserved(t.Context(), rs[:1])) // a queue is reserved by somebody else
 	for _, batch := range []*Batch{one, both} {
 		must(t, batch.SubmitReserved(t.Context(), rs))
 	}
@@ -515,9 +503,7 @@ func TestBatchRefusals(t *testing.T) {
 		r.Release()
 	}
 	for _, batch := range []*Batch{one, both} {
-		if err := batch.SubmitReserved(t.Context(), rs); err == nil {
-			t.Error("submitted by a reservation that has ended")
-		}
+		expect.Error(t, batch.SubmitReserved(t.Context(), rs)) // the reservation has ended
 		must(t, batch.Submit(t.Context()))
 	}
 	a.Revoke(one.parts[0].Prepared)
@@ -572,9 +558,7 @@ func TestNewBatchRefusals(t *testing.T) {
 	for _, q := range d.queues {
 		q.set, q.shared = shared, true
 	}
-	if _, err := NewBatch(prepared(t, q0), prepared(t, q1)); err == nil {
-		t.Error("the same workers: joined")
-	}
+	expect.Error(t, expect.ErrOf(NewBatch(prepared(t, q0), prepared(t, q1)))) // the same workers
 }
 
 func TestBatchesBesideEachOther(t *testing.T) {
@@ -599,9 +583,7 @@ func TestBatchesBesideEachOther(t *testing.T) {
 	for range batches {
 		select {
 		case err := <-done:
-			if err != nil {
-				t.Error(err)
-			}
+			expect.Fails(t, err, nil, "error")
 		case <-time.After(time.Minute):
 			t.Fatal("they wait for each other")
 		}
@@ -639,9 +621,7 @@ func TestBatchToALostDevice(t *testing.T) {
 	if !errors.As(err, &e) || e.Errs[1] != nil || !errors.Is(e.Errs[0], kmd.ErrDeviceLost) || !errors.Is(e.Errs[2], kmd.ErrDeviceLost) {
 		t.Errorf("error %v, want one of both parts of the device that is lost", err)
 	}
-	if got := len(entries(stays, 0)); got != 1 {
-		t.Errorf("the device that stays has %d parts, want its own", got)
-	}
+	expect.Equal(t, len(entries(stays, 0)), 1, "the device that stays has")
 	for _, q := range d.queues {
 		expect.Fails(t, q.usable("anything"), kmd.ErrDeviceLost, "queue %d takes commands", q.id)
 		if !q.mu.TryLock() {

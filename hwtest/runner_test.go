@@ -105,9 +105,7 @@ func TestRunnerCleanups(t *testing.T) {
 		t.Cleanup(func() {
 			got = append(got, "third")
 			t.Cleanup(func() { got = append(got, "of a cleanup") })
-			if t.Context().Err() == nil {
-				t.Error("the context isn't over in a cleanup")
-			}
+			expect.Error(t, t.Context().Err())
 		})
 		t.Fatal("end")
 	})
@@ -230,9 +228,7 @@ func TestRun(t *testing.T) {
 	if err != nil || rep.Failed != 0 || rep.Passed != 3 || rep.Passed != len(rep.Results) {
 		t.Errorf("error %v, %+v", err, rep)
 	}
-	if want := []string{"identity", "reset register", "buffers against a model"}; !slices.Equal(seen, want) {
-		t.Errorf("ran %q, want %q", seen, want)
-	}
+	expect.NoDiff(t, seen, []string{"identity", "reset register", "buffers against a model"}, "ran")
 
 	for _, name := range []string{"/no/such/node", "emu:blackhole,fault=all-ones"} { // the second one can be opened, and no more
 		bad := parseDevice(t, name)
@@ -526,9 +522,7 @@ func TestCommand(t *testing.T) {
 	for _, n := range []string{"10", "2", "x"} {
 		devtest.Must(t, os.WriteFile(filepath.Join(nodes, n), nil, 0o600))
 	}
-	if want := []string{filepath.Join(nodes, "2"), filepath.Join(nodes, "10")}; !slices.Equal((&Command{}).DeviceNames(), want) {
-		t.Errorf("cards %q, want %q", (&Command{}).DeviceNames(), want)
-	}
+	expect.NoDiff(t, (&Command{}).DeviceNames(), []string{filepath.Join(nodes, "2"), filepath.Join(nodes, "10")}, "cards")
 	for args, want := range map[string]int{"-x": 2, "-help": 0, "more": 2, "-run nothing": 2, "-report no/such/r.xml -run kmd/ident": 1,
 		"-artifacts runner_test.go/x -run kmd/ident": 1} {
 		var errs bytes.Buffer

@@ -49,9 +49,7 @@ func TestCompileDataflowAPI(t *testing.T) {
 	for _, arch := range arches {
 		var warnings bytes.Buffer
 		im := mustCompile(t, Source{Path: "testdata/api.cpp", Arch: arch, CompileArgs: []uint32{7, 1<<32 - 1}, Warnings: &warnings})
-		if im.Arch != arch {
-			t.Errorf("compiled for %v, marked %v", arch, im.Arch)
-		}
+		expect.Equal(t, im.Arch, arch, "compiled for")
 		if warnings.Len() > 0 {
 			t.Error(warnings.String())
 		}
@@ -82,9 +80,7 @@ func TestCompileConstructors(t *testing.T) {
 	const head, end = "#include \"reprise/kernel.h\"\nvoid kernel_main();\n", "\nvoid kernel_main() {}"
 	for i, tt := range constructors {
 		src := Source{Path: "mine.cpp", Text: head + tt[0] + end, Arch: arches[i%2]}
-		if _, err := Compile(t.Context(), src); !errors.Is(err, ErrConstructor) || !strings.Contains(err.Error(), tt[1]) {
-			t.Errorf("%s: %v", tt[0], err)
-		}
+		expect.Says(t, expect.ErrOf(Compile(t.Context(), src)), ErrConstructor, tt[1])
 	}
 	src := Source{Path: "mine.cpp", Text: head + constructors[0][0] + end, Arch: chip.Wormhole}
 	if _, err := CompileCompute(t.Context(), ComputeSource{Source: src}); !errors.Is(err, ErrConstructor) {
@@ -102,8 +98,7 @@ func TestCompileLibrary(t *testing.T) {
 
 func TestCompileELF(t *testing.T) {
 	NeedCompiler(t)
-	text, err := os.ReadFile("src/copy.cpp")
-	expect.Must(t, err)
+	text := expect.Value(os.ReadFile("src/copy.cpp"))(t)
 	committed, err := prebuilt.ELF(chip.Wormhole, Copy)
 	expect.Must(t, err)
 	elsewhere := filepath.Join(t.TempDir(), "a directory", "copy.cpp")
@@ -193,9 +188,7 @@ func TestCompileNoCompiler(t *testing.T) {
 	src := Source{Path: "mine.c", Text: "int x;", Arch: chip.Wormhole, Compiler: "no-such-prefix-"}
 	fails := func(says string) {
 		t.Helper()
-		if _, err := Compile(t.Context(), src); !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), says) {
-			t.Error(err)
-		}
+		expect.Says(t, expect.ErrOf(Compile(t.Context(), src)), ErrNoCompiler, says)
 	}
 	fails("no-such-prefix-gcc is not in PATH: install gcc-riscv64-unknown-elf")
 	dir := t.TempDir()
@@ -217,9 +210,7 @@ exec riscv64-unknown-elf-gcc "$@"
 	src := Source{Path: "mine.c", Arch: chip.Wormhole, Compiler: prefix, Text: `#include "reprise/kernel.h"
 void kernel_main(void) { *(double*)rp_arg(0) *= 3; }`}
 	_, err := Compile(t.Context(), src)
-	if !errors.Is(err, ErrNoArithmetic) || !strings.Contains(err.Error(), "undefined reference to `__muldf3': install") {
-		t.Error(err)
-	}
+	expect.Says(t, err, ErrNoArithmetic, "undefined reference to `__muldf3': install")
 	src.Text = strings.Replace(src.Text, "double", "uint64_t", 1)
 	mustCompile(t, src)
 }
@@ -257,9 +248,7 @@ func TestCompileCancelled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := Compile(ctx, Source{Path: "mine.c", Text: "int x;", Arch: chip.Wormhole, Compiler: filepath.Join(dir, "slow-")})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	expect.Fails(t, err, context.DeadlineExceeded, "error")
 }
 
 func TestCompileWarningsFail(t *testing.T) {
@@ -343,12 +332,8 @@ func TestHeadersAgreeWithChip(t *testing.T) {
 				t.Errorf("%v: %s is %#x (found %v), package chip has %#x", arch, name, got, ok, v)
 			}
 		}
-		if c["RP_KERNEL_CONFIG_SIZE"] != maxImage {
-			t.Errorf("%v: Load allows %#x bytes, the area has %#x", arch, maxImage, c["RP_KERNEL_CONFIG_SIZE"])
-		}
-		if c["RP_LOCAL_RAM_KERNEL"] != localData {
-			t.Errorf("%v: Load wants data from %#x, the headers from %#x", arch, localData, c["RP_LOCAL_RAM_KERNEL"])
-		}
+		expect.Equal(t, c["RP_KERNEL_CONFIG_SIZE"], maxImage, "%v: Load allows", arch)
+		expect.Equal(t, c["RP_LOCAL_RAM_KERNEL"], localData, "%v: where Load wants data", arch)
 	}
 }
 
@@ -380,13 +365,9 @@ func TestPrebuilt(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			if im.Arch != arch {
-				t.Errorf("%s for %v: compiled for %v", name, arch, im.Arch)
-			}
+			expect.Equal(t, im.Arch, arch, "%s: architecture", name)
 			for p := range chip.Processor(chip.NumProcessors) {
-				if err := im.Fits(arch, p); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
+				expect.Fails(t, im.Fits(arch, p), nil, "%s", name)
 			}
 			// Wormhole's fence must not be executed (tt-isa-documentation
 			// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md); without it Blackhole's cores
@@ -491,9 +472,7 @@ func testRefusals(t *testing.T, tests []refusal, good func() elftest.File, load 
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("got %v, %v; want %v", im, err, tt.want)
 			}
-			if !strings.Contains(err.Error(), tt.text) {
-				t.Errorf("%v: does not say %q", err, tt.text)
-			}
+			expect.Says(t, err, nil, tt.text)
 			if r := (*RelocationError)(nil); tt.want == ErrRelocation && !errors.As(err, &r) {
 				t.Errorf("%v: not a RelocationError", err)
 			}
@@ -563,9 +542,7 @@ func TestLoadRefuses(t *testing.T) {
 	testRefusals(t, tests, good, Load)
 	t.Run("not ELF", func(t *testing.T) {
 		for _, b := range [][]byte{nil, []byte("\x7fELF"), []byte("#!/bin/sh")} {
-			if _, err := Load(b); !errors.Is(err, ErrNotELF) {
-				t.Errorf("%q: %v", b, err)
-			}
+			expect.Fails(t, expect.ErrOf(Load(b)), ErrNotELF, "%q", b)
 		}
 	})
 	t.Run("huge file", func(t *testing.T) {

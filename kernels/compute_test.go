@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -107,10 +108,7 @@ func open(t *testing.T, b backend) *bench {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	card := b.card(t)
-	dev, err := reprise.Open(ctx, card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := expect.Value(reprise.Open(ctx, card))(t)
 	t.Cleanup(func() {
 		if !t.Failed() {
 			if err := dev.Close(context.Background()); err != nil { // t.Context ends before this
@@ -772,9 +770,7 @@ func TestComputeHeaders(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	if n < 30 {
 		t.Errorf("only %d headers", n)
 	}
@@ -783,9 +779,7 @@ func TestComputeHeaders(t *testing.T) {
 		var warnings bytes.Buffer
 		src := kernels.ComputeSource{Source: kernels.Source{Path: "all.cpp", Text: text.String(), Arch: arch, Warnings: &warnings},
 			WideDst: true}
-		if _, err := kernels.CompileCompute(t.Context(), src); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(kernels.CompileCompute(t.Context(), src))(t)
 		if warnings.Len() > 0 {
 			t.Error(warnings.String())
 		}
@@ -800,8 +794,6 @@ func TestComputeRefused(t *testing.T) {
 		"fidelity 4":               {Source: src, Fidelity: 4},
 		"can't be unpacked to Dst": {Source: src, UnpackToDst: []int{0}},
 	} {
-		if _, err := kernels.CompileCompute(t.Context(), s); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want a refusal that says %q", err, says)
-		}
+		expect.Says(t, expect.ErrOf(kernels.CompileCompute(t.Context(), s)), nil, says)
 	}
 }

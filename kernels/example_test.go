@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -48,18 +49,11 @@ void kernel_main() {
 
 func TestExampleCompile(t *testing.T) {
 	kernels.NeedCompiler(t)
-	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := expect.Value(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 	stdout := os.Stdout
 	os.Stdout = out
 	ExampleCompile()
 	os.Stdout = stdout
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(out.Name()); err != nil || string(got) != "a kernel for blackhole\n" {
-		t.Errorf("printed %q (%v)", got, err)
-	}
+	expect.Must(t, out.Close())
+	expect.Equal(t, string(expect.Value(os.ReadFile(out.Name()))(t)), "a kernel for blackhole\n", "printed")
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
@@ -48,9 +49,7 @@ func TestPinRefusesTheHeap(t *testing.T) {
 	for _, size := range []int{page, 1 << 20, 100 << 20} {
 		b := make([]byte, size+page)
 		skip := (page - int(kmd.AddressOf(b)%uint64(page))) % page
-		if _, err := m.dev.Pin(kmd.PinConfig{Memory: b[skip : skip+size]}); err == nil || !strings.Contains(err.Error(), "Go's heap") {
-			t.Errorf("%d B: %v", size, err)
-		}
+		expect.Says(t, second(m.dev.Pin(kmd.PinConfig{Memory: b[skip : skip+size]})), nil, "Go's heap")
 		mapped := value(kmd.MapMemory(size))(t)
 		h := value(m.dev.Pin(kmd.PinConfig{Memory: mapped}))(t)
 		must(t, errors.Join(h.Close(), unix.Munmap(mapped)))
@@ -100,9 +99,7 @@ func TestChunksAreConsecutive(t *testing.T) {
 	}
 	h := value(m.dev.Pin(kmd.PinConfig{Size: 4 * 4096, Chunk: 4096}))(t)
 	p := chip.Wormhole.Params().PCI
-	if want := p.NOCBase + p.NOCSize - 4*4096; h.NOCAddr() != want {
-		t.Errorf("at %#x, want the top, %#x", h.NOCAddr(), want)
-	}
+	equal(t, h.NOCAddr(), p.NOCBase+p.NOCSize-4*4096, "at")
 	for i := range 4 {
 		if err := m.fn.WriteHost(h.NOCAddr()+uint64(4096*i), []byte{byte(i + 1)}); err != nil || h.Bytes()[4096*i] != byte(i+1) {
 			t.Errorf("page %d: %d, %v", i, h.Bytes()[4096*i], err)
@@ -121,10 +118,7 @@ func TestChunksAreConsecutive(t *testing.T) {
 	}}
 	d := openWith(t, m, node)
 	defer d.Close()
-	if _, err := d.Pin(kmd.PinConfig{Size: 3 * 4096, Chunk: 4096}); !errors.Is(err, kmd.ErrBusy) ||
-		!strings.Contains(err.Error(), "between the chunks") {
-		t.Errorf("torn: %v", err)
-	}
+	expect.Says(t, second(d.Pin(kmd.PinConfig{Size: 3 * 4096, Chunk: 4096})), kmd.ErrBusy, "between the chunks")
 }
 
 func TestPinHugePages(t *testing.T) {
@@ -157,9 +151,8 @@ func TestPinHugePages(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if h.Pins() != tt.pins || len(h.Bytes()) != tt.size {
-				t.Errorf("%d bytes in %d pins", len(h.Bytes()), h.Pins())
-			}
+			equal(t, h.Pins(), tt.pins, "h.Pins()")
+			equal(t, len(h.Bytes()), tt.size, "len(h.Bytes())")
 			last := h.NOCAddr() + uint64(tt.size) - 8
 			if err := m.fn.WriteHost(last, []byte("the last")); err != nil || string(h.Bytes()[tt.size-8:]) != "the last" {
 				t.Errorf("%q, %v", h.Bytes()[tt.size-8:], err)
@@ -190,9 +183,7 @@ func TestReadOnlyPins(t *testing.T) {
 	if err := m.fn.ReadHost(h.NOCAddr(), p[:]); err != nil || p[0] != 7 {
 		t.Errorf("%d, %v", p[0], err)
 	}
-	if err := m.fn.WriteHost(h.NOCAddr(), p[:]); err == nil {
-		t.Error("the device writes to it")
-	}
+	expect.Error(t, m.fn.WriteHost(h.NOCAddr(), p[:])) // the device no longer writes to it
 	must(t, h.Close())
 }
 

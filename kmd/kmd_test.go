@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -82,9 +81,9 @@ func TestOpenIdentifies(t *testing.T) {
 		m := start(t, a, driver.Config{})
 		i := m.dev.Info()
 		p := a.Params()
-		if m.dev.Arch() != a || i.Vendor != p.PCI.Vendor || i.Device != p.PCI.Device {
-			t.Errorf("opened %v, PCI %04x:%04x", m.dev.Arch(), i.Vendor, i.Device)
-		}
+		equal(t, m.dev.Arch(), a, "m.dev.Arch()")
+		equal(t, i.Vendor, p.PCI.Vendor, "i.Vendor")
+		equal(t, i.Device, p.PCI.Device, "i.Device")
 		if i.BDF() != "0000:01:00.0" || i.Driver.String() != "2.10.0" {
 			t.Errorf("BDF %s, driver %v", i.BDF(), i.Driver)
 		}
@@ -146,9 +145,7 @@ func TestWindowKeepsBadAccessesBack(t *testing.T) {
 			m.fn.Log()
 			tt.do(w)
 			fails(t, w.Err(), tt.want, "the window's error")
-			if l := m.fn.Log(); len(l) != 0 {
-				t.Errorf("the device saw %v", l)
-			}
+			equal(t, len(m.fn.Log()), 0, "the device saw")
 		})
 	}
 }
@@ -216,9 +213,7 @@ func TestHostMemoryIsSharedWithTheDevice(t *testing.T) {
 		noc := h.NOCAddr()
 		must(t, h.Close())
 		fails(t, h.Close(), nil, "closing again")
-		if err := m.fn.ReadHost(noc, got); err == nil {
-			t.Error("the device still reaches unpinned memory")
-		}
+		expect.Error(t, m.fn.ReadHost(noc, got)) // unpinned memory
 	})
 }
 
@@ -371,9 +366,8 @@ func TestFirmwareThatDoesNotAnswer(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()
 		_, err := m.dev.Harvesting(ctx)
-		if !errors.Is(err, kmd.ErrFirmware) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error %v", err)
-		}
+		expect.Fails(t, err, kmd.ErrFirmware, "error")
+		expect.Fails(t, err, context.DeadlineExceeded, "error")
 		m.fn.Mute, m.fn.Telemetry = false, map[uint16]uint32{14: 1}
 		fails(t, second(m.dev.Harvesting(t.Context())), nil, "afterwards")
 	})
@@ -401,9 +395,7 @@ func TestOpenErrorsSayWhatToDo(t *testing.T) {
 		if !errors.Is(err, tt.want) || !errors.Is(err, tt.errno) || !errors.As(err, &op) || op.Path != "/dev/tenstorrent/7" {
 			t.Errorf("%v: %v, want %v", tt.errno, err, tt.want)
 		}
-		if !strings.Contains(err.Error(), tt.text) {
-			t.Errorf("%v: %q doesn't say %q", tt.errno, err, tt.text)
-		}
+		expect.Says(t, err, nil, tt.text)
 	}
 }
 

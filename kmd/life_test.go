@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
@@ -115,9 +116,7 @@ func TestDevicesThatCannotBeDriven(t *testing.T) {
 			return err
 		}}
 		_, err := kmd.Open(t.Context(), target{node})
-		if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
-			t.Errorf("%s: %v, want %v with %q", tt.name, err, tt.want, tt.text)
-		}
+		expect.Says(t, err, tt.want, tt.text)
 		equal(t, m.drv.Node(0).OpenFiles(), 1, "%s: files open after a failed open", tt.name)
 	}
 	var u *kmd.UnknownDeviceError
@@ -149,9 +148,7 @@ func TestInterruptedForEver(t *testing.T) {
 	m := blackhole(t)
 	node := changed{Node: m.node(), ioctl: func(seam.File, uint32, []byte) error { return syscall.EINTR }}
 	_, err := kmd.Open(t.Context(), target{node})
-	if !errors.Is(err, syscall.EINTR) || !strings.Contains(err.Error(), "1000 times in a row") {
-		t.Error(err)
-	}
+	expect.Says(t, err, syscall.EINTR, "1000 times in a row")
 }
 
 func TestInterruptionAfterTheEnd(t *testing.T) {
@@ -207,9 +204,8 @@ func TestInterruptionAfterTheEnd(t *testing.T) {
 				}
 				return syscall.EINTR
 			})
-			if !errors.Is(err, context.Canceled) || n != ends {
-				t.Errorf("%v after %d interruptions, want %d", err, n, ends)
-			}
+			expect.Fails(t, err, context.Canceled, "error")
+			equal(t, n, ends, "n")
 		})
 	}
 }
@@ -276,9 +272,7 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 		"window": w.Close(),
 		"memory": h.Close(),
 	} {
-		if err != nil {
-			t.Errorf("%s again: %v", name, err)
-		}
+		expect.Fails(t, err, nil, "%s again", name)
 	}
 	_, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
 	for name, err := range map[string]error{
@@ -299,17 +293,14 @@ func TestWindowsRunOut(t *testing.T) {
 	for {
 		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
 		if err != nil {
-			if !errors.Is(err, kmd.ErrBusy) || len(ws) != 10 {
-				t.Errorf("after %d windows: %v", len(ws), err)
-			}
+			expect.Fails(t, err, kmd.ErrBusy, "error")
+			equal(t, len(ws), 10, "len(ws)")
 			break
 		}
 		ws = append(ws, w)
 	}
 	must(t, ws[3].Close())
-	if w, err := m.dev.OpenWindow(2<<20, kmd.Uncached); err != nil || w.ID() != ws[3].ID() {
-		t.Errorf("the freed window: %v, %v", w, err)
-	}
+	equal(t, value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t).ID(), ws[3].ID(), "the freed window")
 	for range 155 {
 		value(m.dev.OpenWindow(1<<20, kmd.Uncached))(t)
 	}
@@ -324,9 +315,7 @@ func TestWindowsRunOut(t *testing.T) {
 func TestPinsThatCannotBe(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{NoIOMMU: true})
 	_, err := m.dev.PinHostMemory(1 << 20)
-	if !errors.Is(err, kmd.ErrNotContiguous) || !strings.Contains(err.Error(), "iommu=pt") {
-		t.Errorf("1 MiB without an IOMMU: %v", err)
-	}
+	expect.Says(t, err, kmd.ErrNotContiguous, "iommu=pt")
 	if h, err := m.dev.PinHostMemory(os.Getpagesize()); err != nil || h.Close() != nil {
 		t.Errorf("a page without an IOMMU: %v", err)
 	}
@@ -336,9 +325,7 @@ func TestPinsThatCannotBe(t *testing.T) {
 	for range 16 {
 		value(m.dev.PinHostMemory(1))(t)
 	}
-	if _, err := m.dev.PinHostMemory(1); !errors.Is(err, kmd.ErrBusy) || !strings.Contains(err.Error(), "16") {
-		t.Errorf("a seventeenth region: %v", err)
-	}
+	expect.Says(t, second(m.dev.PinHostMemory(1)), kmd.ErrBusy, "16")
 }
 
 func TestResetByAnother(t *testing.T) {
@@ -426,12 +413,10 @@ func TestFaultOfTheBackEndIsTold(t *testing.T) {
 	why := errors.New("NoC write of 3 bytes to a register")
 	m.fn.Break(why)
 	err := m.dev.Write32(worker(chip.Blackhole), 0, 1)
-	if !errors.Is(err, kmd.ErrDeviceLost) || !errors.Is(err, why) {
-		t.Errorf("write: %v", err)
-	}
-	if !errors.Is(m.dev.Fault(), why) || !errors.Is(m.dev.Alive(), why) {
-		t.Errorf("fault %v, alive %v", m.dev.Fault(), m.dev.Alive())
-	}
+	expect.Fails(t, err, kmd.ErrDeviceLost, "error")
+	expect.Fails(t, err, why, "error")
+	expect.Fails(t, m.dev.Fault(), why, "m.dev.Fault()")
+	expect.Fails(t, m.dev.Alive(), why, "m.dev.Alive()")
 }
 
 func plain(mem func(n int) ([]byte, error)) func(seam.File, uint64, int) (seam.Mapping, error) {
@@ -464,10 +449,11 @@ func TestWindowOnMemory(t *testing.T) {
 	w.Store32(end-4, 0x0C0B0A09)
 	w.Store16(end-2, 0x0E0D)
 	w.Store8(end-1, 0x0F)
-	if a, b, c, e := w.Load8(end-1), w.Load16(end-2), w.Load32(end-4), w.Load64(end-8); a != 0x0F || b != 0x0F0D ||
-		c != 0x0F0D0A09 || e != 0x0F0D0A09_44332211 {
-		t.Errorf("at the end: %#x %#x %#x %#x", a, b, c, e)
-	}
+	a, b, c, e := w.Load8(end-1), w.Load16(end-2), w.Load32(end-4), w.Load64(end-8)
+	equal(t, a, 0x0F, "8 bits")
+	equal(t, b, 0x0F0D, "16 bits")
+	equal(t, c, 0x0F0D0A09, "32 bits")
+	equal(t, e, 0x0F0D0A09_44332211, "64 bits")
 	p := []byte("seven b")
 	w.Write(2<<20-7, p)
 	w.Drain()

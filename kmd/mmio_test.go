@@ -3,7 +3,6 @@ package kmd
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -229,9 +228,7 @@ func TestObjectCodeOfDeviceAccesses(t *testing.T) {
 					t.Errorf("%s: %d accesses to memory: is this disassembly read right?", name, n)
 				}
 			}
-			if len(code) != len(routines)+2 {
-				t.Errorf("%d routines, %d are checked", len(code), len(routines)+2)
-			}
+			expect.Equal(t, len(code), len(routines)+2, "routines")
 		})
 	}
 }
@@ -404,7 +401,5 @@ func TestOnlyResetsAreNotRetried(t *testing.T) {
 		})
 	}
 	slices.Sort(direct)
-	if want := []string{"Ioctl", "ioctlBytes", "resetIoctl"}; !slices.Equal(direct, want) {
-		t.Errorf("requests are made in %v, want %v", fmt.Sprint(direct), want)
-	}
+	expect.NoDiff(t, direct, []string{"Ioctl", "ioctlBytes", "resetIoctl"}, "requests are made in")
 }

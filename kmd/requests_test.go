@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
@@ -99,14 +100,9 @@ func TestLocks(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
 	_, err = other.Lock(ctx, kmd.LockChipInUse)
-	if !errors.Is(err, kmd.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("waiting: %v", err)
-	}
-	for _, text := range []string{"CHIP_IN_USE", "this process once more"} {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("%q doesn't say %q", err, text)
-		}
-	}
+	expect.Fails(t, err, kmd.ErrBusy, "error")
+	expect.Fails(t, err, context.DeadlineExceeded, "error")
+	expect.Says(t, err, nil, "CHIP_IN_USE", "this process once more")
 	done := make(chan error, 1)
 	go func() {
 		_, err := other.Lock(t.Context(), kmd.LockChipInUse)
@@ -143,9 +139,9 @@ func TestMappings(t *testing.T) {
 func TestHoldPower(t *testing.T) {
 	plain := start(t, chip.Blackhole, driver.Config{}, kmd.WithoutPower())
 	must(t, plain.dev.SetPower(kmd.PowerAIClock|kmd.PowerTensix))
-	if flags, _, sent := plain.drv.Node(0).Power(); flags != 0x7FF5 || sent != 1 {
-		t.Errorf("flags %#x in %d messages, want the two and all without a name", flags, sent)
-	}
+	flags, _, sent := plain.drv.Node(0).Power()
+	equal(t, flags, 0x7FF5, "flags")
+	equal(t, sent, 1, "sent")
 	m := blackhole(t)
 	aiclk := func() bool {
 		flags, _, _ := m.drv.Node(0).Power()

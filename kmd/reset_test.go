@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
@@ -91,10 +92,7 @@ func TestResetsThatFail(t *testing.T) {
 	c := systemOf(drv).Open("/dev/tenstorrent/0")
 	end := value(drv.Node(0).Inject(driver.StuckReset))(t)
 	fails(t, second(kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetLink})), kmd.ErrReset, "stuck")
-	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetConfigWrite}); !errors.Is(err, kmd.ErrReset) ||
-		!strings.Contains(err.Error(), "reload its module") {
-		t.Errorf("by a write to configuration space: %v", err)
-	}
+	expect.Says(t, second(kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetConfigWrite})), kmd.ErrReset, "reload its module")
 	end()
 	silent, fns := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	fns[0].Telemetry = nil
@@ -105,10 +103,9 @@ func TestResetsThatFail(t *testing.T) {
 		}
 		return f.Ioctl(req, arg)
 	}}
-	if _, err := kmd.Reset(ctx, target{asking}, kmd.ResetConfig{Mode: kmd.ResetRestoreState}); !errors.Is(err, kmd.ErrReset) ||
-		!errors.Is(err, kmd.ErrFirmware) {
-		t.Errorf("firmware that stays silent: %v", err)
-	}
+	_, err := kmd.Reset(ctx, target{asking}, kmd.ResetConfig{Mode: kmd.ResetRestoreState})
+	expect.Fails(t, err, kmd.ErrReset, "error")
+	expect.Fails(t, err, kmd.ErrFirmware, "error")
 	fails(t, second(kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: 9})), kmd.ErrOutOfRange, "mode 9")
 	for _, tt := range []struct {
 		no   syscall.Errno
@@ -122,9 +119,9 @@ func TestResetsThatFail(t *testing.T) {
 			}
 			return f.Ioctl(req, arg)
 		}}
-		if _, err := kmd.Reset(t.Context(), target{node}, kmd.ResetConfig{Mode: kmd.ResetASIC}); !errors.Is(err, tt.want) || n != 1 {
-			t.Errorf("%v: %v after %d requests", tt.no, err, n)
-		}
+		_, err := kmd.Reset(t.Context(), target{node}, kmd.ResetConfig{Mode: kmd.ResetASIC})
+		expect.Fails(t, err, tt.want, "%v", tt.no)
+		equal(t, n, 1, "%v", tt.no)
 	}
 	for i := range kmd.ResetMode(7) {
 		equal(t, value(kmd.ParseResetMode(i.String()))(t), i, "%v", i)
@@ -155,16 +152,13 @@ func TestRecover(t *testing.T) {
 		if v, err := m.dev.Read32(worker(a), 0); v != 5 || err != nil {
 			t.Errorf("%d, %v", v, err)
 		}
-		if w.Load32(0) != 0xFFFFFFFF || !errors.Is(w.Err(), kmd.ErrClosed) {
-			t.Errorf("an old window: %v", w.Err())
-		}
+		equal(t, w.Load32(0), 0xFFFFFFFF, "w.Load32(0)")
+		expect.Fails(t, w.Err(), kmd.ErrClosed, "w.Err()")
 		if l, err := m.dev.TryLock(kmd.LockChipInUse); l == nil || err != nil {
 			t.Errorf("the lock of before: %v, %v", l, err)
 		}
-		h.Bytes()[0] = 1 // it is still memory
-		if err := m.fn.WriteHost(h.NOCAddr(), []byte{9}); err == nil {
-			t.Error("the device reaches memory that was pinned before")
-		}
+		h.Bytes()[0] = 1                                        // it is still memory
+		expect.Error(t, m.fn.WriteHost(h.NOCAddr(), []byte{9})) // memory that was pinned before
 		again, err := m.dev.PinHostMemory(8192)
 		if err != nil || again.NOCAddr() != h.NOCAddr() {
 			t.Errorf("%v, %v", again, err)
@@ -294,9 +288,7 @@ func TestCleanupWritesComeBeforeUnpinning(t *testing.T) {
 			must(t, d.SetNOCCleanups(stores(a, 4)...))
 			equal(t, drv.Node(0).OpenFiles(), 4, "files open for 4 stores")
 			must(t, p.Kill())
-			if want := []bool{true, true, true, true}; !slices.Equal(w.pinned, want) {
-				t.Errorf("after %d files: memory was pinned at the stores: %v, want %v", before, w.pinned, want)
-			}
+			expect.NoDiff(t, w.pinned, []bool{true, true, true, true}, "after %d files: memory was pinned at the stores", before)
 			_ = d.Close() // of a dead process
 			must(t, drv.Close())
 		}

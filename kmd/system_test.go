@@ -308,9 +308,8 @@ func TestIdentityOpensNoCard(t *testing.T) {
 	fns[1].Telemetry = map[uint16]uint32{1: 0x43 << 4, 2: 0xBEEF}
 	s := systemOf(drv)
 	serial, node := s.Identity("0000:41:00.0")
-	if serial != "000004300000BEEF" || node != 1 {
-		t.Errorf("serial %q at memory node %d, want 000004300000BEEF at 1", serial, node)
-	}
+	equal(t, serial, "000004300000BEEF", "serial")
+	equal(t, node, 1, "node")
 	for _, bdf := range []string{"0000:99:00.0", ""} {
 		if serial, node := s.Identity(bdf); serial != "" || node != -1 {
 			t.Errorf("a card that isn't there (%q) has serial %q and memory node %d", bdf, serial, node)

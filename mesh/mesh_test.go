@@ -230,7 +230,7 @@ func TestEventsAndShapesOfAMesh(t *testing.T) {
 		}
 	}
 	_, err = b.mesh.Reshape(mesh.Shape{3})
-	devtest.Says(t, err, "shape 3", "mesh 2x2 has 4 chips")
+	expect.Says(t, err, nil, "shape 3", "mesh 2x2 has 4 chips")
 	buf, e, data := b.pages("data", 4), b.mesh.NewEvent("written"), devtest.Words(4*64, 7)
 	b.must(b.queue.Write(b.ctx, buf, data))
 	b.must(b.queue.Record(b.ctx, e))
@@ -244,9 +244,7 @@ func TestEventsAndShapesOfAMesh(t *testing.T) {
 	for _, err := range []error{
 		line.Queue(0).Record(b.ctx, e), line.Queue(0).WaitEvent(b.ctx, e), line.Queue(0).Write(b.ctx, buf, data),
 	} {
-		if !errors.Is(err, mesh.ErrWrongMesh) {
-			t.Error(err)
-		}
+		expect.Fails(t, err, mesh.ErrWrongMesh, "error")
 	}
 	program, err := devtest.Adder(b.mesh.Chip(0, 0).Device, "add", chip.Core{}, buf.On(b.mesh.Chip(0, 0)), buf.On(b.mesh.Chip(0, 0)), 1)
 	b.must(err)
@@ -494,9 +492,7 @@ func TestFarChips(t *testing.T) {
 			b.must(b.mesh.Close(t.Context()))
 			t.Logf("close in %v", time.Since(start))
 			for i := range m.Spec().Chips {
-				if err := m.Chip(i).Fault(); err != nil {
-					t.Errorf("chip %d: %v", i, err)
-				}
+				expect.Fails(t, m.Chip(i).Fault(), nil, "chip %d", i)
 			}
 		})
 	}
@@ -598,9 +594,7 @@ func TestFarChipBehindBadLink(t *testing.T) {
 	p.must(p.queue.On(p.far).Write(p.ctx, buf, 0, data))
 	got := make([]byte, len(data))
 	p.must(p.queue.On(p.far).Read(p.ctx, buf, 0, got))
-	if string(got) != string(data) {
-		t.Error("other bytes came back than were sent")
-	}
+	expect.Equal(t, string(got), string(data), "bytes that came back")
 }
 
 func TestFarChipIsQuietWhenClosed(t *testing.T) {
@@ -731,9 +725,7 @@ func TestAcross(t *testing.T) {
 				_, err = e.Exchange(ctx, "end", nil) // no chip ends while another one needs its links
 				return errors.Join(err, m.Close(ctx))
 			}) {
-				if err != nil {
-					t.Errorf("%s in %d parts, host %d: %v", tc.spec.Name, n, i, err)
-				}
+				expect.Fails(t, err, nil, "%s in %d parts, host %d", tc.spec.Name, n, i)
 			}
 			chips := 0
 			for i := range got {
@@ -744,9 +736,7 @@ func TestAcross(t *testing.T) {
 					}
 				}
 			}
-			if chips != tc.shape.Size() {
-				t.Errorf("%s in %d parts: results of %d chips, want %d", tc.spec.Name, n, chips, tc.shape.Size())
-			}
+			expect.Equal(t, chips, tc.shape.Size(), "%s in %d parts: chips with results", tc.spec.Name, n)
 		}
 	}
 }
@@ -799,9 +789,7 @@ func TestAcrossTensors(t *testing.T) {
 		}
 		return m.Close(ctx)
 	}) {
-		if err != nil {
-			t.Errorf("host %d: %v", i, err)
-		}
+		expect.Fails(t, err, nil, "host %d", i)
 	}
 }
 

@@ -85,9 +85,9 @@ func TestDrawMachines(t *testing.T) {
 		got := regexp.MustCompile(`\d+ eth\d+ - \d+ eth\d+: up`).FindAllString(svg, -1)
 		slices.Sort(links)
 		slices.Sort(got)
-		if d := cmp.Diff(links, got); d != "" || len(got) != len(m.Links) {
-			t.Errorf("%s: links (-want +got):\n%s", m.Name, d)
-		}
+		d := cmp.Diff(links, got)
+		expect.Equal(t, d, "", "%s", m.Name)
+		expect.Equal(t, len(got), len(m.Links), "%s", m.Name)
 		apart(t, m.Name, svg)
 	}
 }

@@ -267,9 +267,9 @@ func TestLinksThatFailTakeNothing(t *testing.T) {
 		t.Fatal("a core that isn't there drives links")
 	}
 	for _, c := range b.mesh.Chips() {
-		if s := c.Device.Memory(allocator.DRAM); s.Allocated != 0 || c.Device.MemoryFingerprint(allocator.DRAM) != before {
-			t.Errorf("chip %v: %d B are taken", c.Coord, s.Allocated)
-		}
+		s := c.Device.Memory(allocator.DRAM)
+		expect.Equal(t, s.Allocated, 0, "chip %v", c.Coord)
+		expect.Equal(t, c.Device.MemoryFingerprint(allocator.DRAM), before, "chip %v", c.Coord)
 	}
 	newGroup(b, 2, 64)
 }
@@ -280,9 +280,7 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	large := value(b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM,
 		Size: 8192, Name: "large"}}))(b)
 	fails(t, second(g.links.AllGather(b.ctx, large)), mesh.ErrTensor, "pages of 8 KiB")
-	if _, err := g.links.AllReduce(b.ctx, g.buf, mesh.Replace); err == nil {
-		t.Error("a sum of nothing")
-	}
+	expect.Error(t, second(g.links.AllReduce(b.ctx, g.buf, mesh.Replace)))
 	fails(t, second(g.links.Broadcast(b.ctx, g.buf, nil)), mesh.ErrWrongMesh, "from nowhere")
 	alone := open(t, sim.QuietBox(), mesh.Shape{2}, mesh.Unlinked())
 	fails(t, second(alone.mesh.NewLinks(b.ctx, chip.Core{})), mesh.ErrNoLinks, "without links")
@@ -647,9 +645,7 @@ func TestTraceParameters(t *testing.T) {
 		b.holds(c, other, 3)
 		b.holds(c, out, 42)
 	}
-	if err := moved.SetBuffer("out", nil); err == nil {
-		t.Error("no buffer was set")
-	}
+	expect.Error(t, moved.SetBuffer("out", nil))
 	fails(t, trace.Set("other", 1), reprise.ErrNoParam, "no such parameter")
 }
 
@@ -664,9 +660,7 @@ func TestReplayAllocatesNothing(t *testing.T) {
 		n = min(n, testing.AllocsPerRun(20, func() { b.replay(trace) }))
 	}
 	b.wait()
-	if n != 0 {
-		t.Errorf("a replay on 4 chips takes memory %v times", n)
-	}
+	expect.Equal(t, n, 0, "times that a replay on 4 chips takes memory")
 }
 
 func TestReplayWithAChipGone(t *testing.T) {
@@ -864,18 +858,16 @@ func eachDecides(b *bench) {
 		} else {
 			w += 10
 		}
-		if gotN, gotM := b.first(n, c), b.first(m, c); gotN != v || gotM != w {
-			b.Errorf("%s: %d and %d, want %d and %d", c.Name, gotN, gotM, v, w)
-		}
+		gotN, gotM := b.first(n, c), b.first(m, c)
+		expect.Equal(b, gotN, v, "%s", c.Name)
+		expect.Equal(b, gotM, w, "%s", c.Name)
 	}
 	b.must(trace.Release(b.ctx))
 	failed := errors.New("the body has failed")
 	fails(b, second(b.queue.Capture(b.ctx, "fails", func(_ context.Context, r *mesh.Recorder) error {
 		return r.Loop(2, func() error { return failed })
 	})), failed, "a body that fails")
-	if _, err := b.queue.Capture(b.ctx, "nil", func(_ context.Context, r *mesh.Recorder) error { return r.Loop(2, nil) }); err == nil {
-		b.Error("no body is no error")
-	}
+	expect.Error(b, second(b.queue.Capture(b.ctx, "nil", func(_ context.Context, r *mesh.Recorder) error { return r.Loop(2, nil) })))
 }
 
 func oneDecides(b *bench) {
@@ -1075,9 +1067,7 @@ func TestUpstreamMeshBuffers(t *testing.T) {
 			at := buf.Addr()
 			b.must(buf.Release())
 			again := value(b.mesh.NewBuffer(conf(32, c.tensor, c.split)))(b)
-			if again.Addr() != at {
-				t.Errorf("the next buffer is at %#x, the freed one was at %#x", again.Addr(), at)
-			}
+			expect.Equal(t, again.Addr(), at, "the next buffer is at")
 			b.must(again.Release())
 		})
 	}

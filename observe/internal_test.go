@@ -123,9 +123,9 @@ func TestMetricsOfSeveralGoroutines(t *testing.T) {
 		counts()
 	}
 	callers.Wait()
-	if run, replay := counts(); run != 1000 || replay != 1000 {
-		t.Errorf("%v runs, %v s of replays", run, replay)
-	}
+	run, replay := counts()
+	expect.Equal(t, run, 1000, "run")
+	expect.Equal(t, replay, 1000, "replay")
 }
 
 // The file of a timeline stays as it is, to the byte: other tools read it.

@@ -487,9 +487,7 @@ func TestTimelineOfEngines(t *testing.T) {
 		b.Execute(x)
 		b.Wait()
 		b.Must(line.Stop(b.Ctx))
-		if line.SampleEngines(time.Millisecond, at) == nil {
-			b.Error("a timeline that has stopped: no error")
-		}
+		expect.Error(b, line.SampleEngines(time.Millisecond, at)) // the timeline has stopped
 		want := []observe.EngineSpan{{Worker: at, Thread: 1, Wait: "SEMWAIT 0xa6ff8005 waits while semaphore 0 is 0"}}
 		spans := line.EngineSpans()
 		if diff := cmp.Diff(want, spans, cmpopts.IgnoreFields(observe.EngineSpan{}, "Start", "End")); diff != "" {
@@ -508,10 +506,7 @@ func TestEnginesOfADeviceThatDoesNotTell(t *testing.T) {
 	b := devtest.Open(t, session.Record(sim.Wormhole(), io.Discard)) // a recorder doesn't pass it on
 	line, err := observe.StartTimeline(b.Ctx, b.Dev)
 	b.Must(err)
-	if err := line.SampleEngines(time.Millisecond, chip.Core{}); !errors.Is(err, errors.ErrUnsupported) ||
-		!strings.Contains(err.Error(), "an emulated device does") {
-		b.Errorf("%v", err)
-	}
+	expect.Says(b, line.SampleEngines(time.Millisecond, chip.Core{}), errors.ErrUnsupported, "an emulated device does")
 	b.Must(line.Stop(b.Ctx))
 }
 
@@ -560,9 +555,7 @@ func TestMetrics(t *testing.T) {
 		data := make([]byte, in.Size())
 		b.Must(b.Queue.Write(b.Ctx, in, 0, data))
 		b.Must(b.Queue.Read(b.Ctx, in, 0, data))
-		if b.Queue.WaitEvent(b.Ctx, b.Dev.NewEvent("never recorded")) == nil {
-			b.Error("a wait for what was never recorded")
-		}
+		expect.Error(b, b.Queue.WaitEvent(b.Ctx, b.Dev.NewEvent("never recorded")))
 		series := scrape(b.T, &m)
 		value := func(name, labels string) float64 {
 			b.Helper()

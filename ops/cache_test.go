@@ -229,9 +229,7 @@ func TestOptionsNotTaken(t *testing.T) {
 	rows := b.tensor(dram, ops.Float32, 32, 32)
 	for _, err := range []error{failure(b.Exp(b.ctx, x, ops.Into(b.zeros(dram, 32, 32)), ops.WithMemoryConfig(l1))),
 		failure(b.Matmul(b.ctx, rows, rows, ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulBlocked})))} {
-		if !errors.Is(err, ops.ErrMemory) {
-			t.Error(err)
-		}
+		expect.Fails(t, err, ops.ErrMemory, "error")
 	}
 }
 

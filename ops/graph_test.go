@@ -445,9 +445,7 @@ func TestCaptureModel(t *testing.T) {
 			return nil, errors.Join(errs...)
 		})
 		expect.Fails(b, err, reprise.ErrInCapture, "another operation in the second run")
-		if d := cmp.Diff(before, devtest.Allocated(b.dev)); d != "" {
-			b.Error("memory stays allocated: ", d)
-		}
+		expect.NoDiff(b, devtest.Allocated(b.dev), before, "memory stays allocated")
 	})
 }
 
@@ -510,9 +508,8 @@ func TestCaptureLeavesOtherCallersAlone(t *testing.T) {
 		_, inner = b.Capture(ctx, "inner", func(ctx context.Context) error { return nil })
 		return inner
 	})
-	if !errors.Is(err, reprise.ErrInCapture) || !errors.Is(inner, reprise.ErrInCapture) {
-		t.Errorf("a capture in a capture: %v", err)
-	}
+	expect.Fails(t, err, reprise.ErrInCapture, "error")
+	expect.Fails(t, inner, reprise.ErrInCapture, "inner")
 }
 
 func TestMissingQueue(t *testing.T) {

@@ -136,9 +136,9 @@ func TestUpstreamInputOrder(t *testing.T) {
 			distinct = 1
 		}
 		calls := g.Calls()
-		if in := g.Operands(calls)[0].In; calls[0].Name != "ttnn::matmul" || len(in) != distinct {
-			t.Errorf("%s takes %v, want %d tensors", calls[0].Name, in, distinct)
-		}
+		in := g.Operands(calls)[0].In
+		expect.Equal(t, calls[0].Name, "ttnn::matmul", "calls[0].Name")
+		expect.Equal(t, len(in), distinct, "len(in)")
 	}
 }
 
@@ -200,9 +200,7 @@ func TestBufferPages(t *testing.T) {
 		}
 	}
 	equal(t, [][3]int64{{0, 0, 2048}, {1, 0, 2048}}, where)
-	if n := len(r.OperationBuffers); n != 2 {
-		t.Errorf("buffers after %d operations, want 2", n)
-	}
+	expect.Equal(t, len(r.OperationBuffers), 2, "buffers after")
 	expect.Equal(t, len(r.PagesByAddress[uint64(x.Address())]), 1, "pages by address: %v", r.PagesByAddress)
 }
 

@@ -296,9 +296,7 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 		fails(t, failure(other.Mesh.ToHost(b.ctx, c.t)), c.want, "%s to the host", what)
 		fails(t, other.Mesh.Deallocate(b.ctx, c.t), c.want, "%s deallocated", what)
 	}
-	if _, err := b.Mesh.ToHost(b.ctx, half); err != nil {
-		t.Errorf("what others tried to deallocate: %v", err)
-	}
+	expect.Fails(t, expect.ErrOf(b.Mesh.ToHost(b.ctx, half)), nil, "what others tried to deallocate")
 	if err := b.mesh.InStep(allocator.DRAM); err != nil {
 		t.Error(err)
 	}
@@ -373,9 +371,9 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		b.must(q.QueryRow("SELECT count(DISTINCT device_id) FROM device_tensors").Scan(&parts))
 		var buffers int
 		b.must(q.QueryRow("SELECT count(DISTINCT device_id) FROM buffers").Scan(&buffers))
-		if op != "ttnn::all_reduce" || parts != 2 || buffers != 2 {
-			t.Errorf("%s: operation %q, tensors on %d chips, buffers on %d", name, op, parts, buffers)
-		}
+		expect.Equal(t, op, "ttnn::all_reduce", "%s", name)
+		expect.Equal(t, parts, 2, "%s", name)
+		expect.Equal(t, buffers, 2, "%s", name)
 		b.must(q.Close())
 		h := value(view.New("report.json", r, nil))(b)
 		w := httptest.NewRecorder()
@@ -428,9 +426,7 @@ func TestMeshAcrossIsRefused(t *testing.T) {
 		}
 		return nil
 	}) {
-		if err != nil {
-			t.Errorf("host %d: %v", i, err)
-		}
+		expect.Fails(t, err, nil, "host %d", i)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -272,9 +271,7 @@ func TestRearrangeOnEveryBackend(t *testing.T) {
 			values := b.get(b.ok(got, err))
 			return func(want []float64) {
 				b.Helper()
-				if d := cmp.Diff(want, values); d != "" {
-					b.Error(what, d)
-				}
+				expect.NoDiff(b, values, want, "%v", what)
 			}
 		}
 		for i, l := range []ops.Layout{ops.RowMajor, ops.Tile} {

@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/observe"
@@ -258,9 +259,7 @@ func TestObserversHearOfCollectives(t *testing.T) {
 	defer chips.Release(t.Context())
 	x := value(chips.Empty(t.Context(), ops.Spec{Shape: []int{4, 16}, DType: ops.Int32, Memory: dram}))(t)
 	h.lines = nil
-	if _, err := chips.AllReduce(t.Context(), x); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(chips.AllReduce(t.Context(), x))(t)
 	begun := slices.DeleteFunc(slices.Clone(h.lines), func(l string) bool { return strings.Contains(l, "ends") })
 	if !strings.HasPrefix(begun[0], `1 ttnn::all_reduce from ""`) ||
 		!strings.HasPrefix(begun[2], `2 ttnn::to_memory_config from "ttnn::all_reduce"`) || len(begun) != 9 {
@@ -275,12 +274,8 @@ func TestLog(t *testing.T) {
 	x := b.zeros(l1, 32, 32)
 	stop := b.dev.Observe(observe.Log(l))
 	b.ok(b.Relu(b.ctx, x))
-	if _, err := b.Slice(b.ctx, x, []int{0}, []int{1}); err == nil {
-		t.Error("a slice of half the dimensions")
-	}
-	if _, err := b.dev.NewBuffer(reprise.BufferConfig{Size: -1}); err == nil {
-		t.Error("a buffer of -1 B")
-	}
+	expect.Error(t, expect.ErrOf(b.Slice(b.ctx, x, []int{0}, []int{1})))
+	expect.Error(t, expect.ErrOf(b.dev.NewBuffer(reprise.BufferConfig{Size: -1})))
 	stop()
 	for _, part := range [][]string{
 		{"level=INFO", "msg=ttnn::relu", "device=0", "level=1", "took="}, {"level=DEBUG", "msg=UnaryDeviceOperation", "level=3"},
@@ -342,9 +337,7 @@ func TestNamesOfLinear(t *testing.T) {
 		b.ok(b.Linear(b.ctx, x, x, nil, ops.WithActivation(ops.ReLU), ops.WithTransposeB(),
 			ops.WithMatmulProgram(ops.MatmulProgram{Form: form})))
 	}
-	if h.lines[0] != `1 ttnn::linear from "", 5 arguments` {
-		t.Errorf("%q", h.lines)
-	}
+	expect.Equal(t, h.lines[0], `1 ttnn::linear from "", 5 arguments`, "%q", h.lines)
 	if n := len(regexp.MustCompile(`msg=run call=\d+ name=linear `).FindAllString(log.String(), -1)); n != 2 {
 		t.Errorf("%d runs of linear: %s", n, log.String())
 	}

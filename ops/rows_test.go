@@ -12,6 +12,7 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -98,9 +99,7 @@ func TestReductions(t *testing.T) {
 
 func (b *bench) near(what string, dt ops.DataType, got, want []float64, relative, absolute float64) {
 	b.Helper()
-	if s := off(dt, got, want, relative, absolute); s != "" {
-		b.Errorf("%s: %s", what, s)
-	}
+	expect.Equal(b, off(dt, got, want, relative, absolute), "", "%s", what)
 }
 
 func softmax(x, mask *plain, scale float64) *plain {
@@ -325,9 +324,7 @@ func TestAlongOtherDimensions(t *testing.T) {
 					if shape[dim] = 1; !keep {
 						shape = slices.Delete(shape, dim, dim+1)
 					}
-					if s := got.Shape(); !slices.Equal(s, shape) {
-						b.Errorf("argmax along %d: %v, want %v", dim, s, shape)
-					}
+					expect.NoDiff(b, got.Shape(), shape, "argmax along %d", dim)
 					check("argmax", swapped(most, dim).v, got, func(ctx context.Context, t *ops.Tensor) error {
 						return failure(b.ArgMax(ctx, tx, keep, ops.WithDim(dim-4), ops.Into(t)))
 					})
@@ -363,9 +360,7 @@ func TestMemoryAlongOtherDimensions(t *testing.T) {
 	_, err := b.Capture(b.ctx, "cold", func(ctx context.Context) error {
 		return failure(b.ArgMax(ctx, x, true, ops.WithDim(0), ops.Into(out)))
 	})
-	if !errors.Is(err, ops.ErrCacheMiss) {
-		t.Error(err)
-	}
+	expect.Fails(t, err, ops.ErrCacheMiss, "error")
 	before := b.dev.Memory(allocator.DRAM).Allocated
 	b.ok(b.ArgMax(b.ctx, x, true, ops.WithDim(0), ops.Into(out)))
 	once := b.dev.Memory(allocator.DRAM).Allocated
@@ -409,10 +404,7 @@ func TestAlongOtherDimensionsWithoutDispatch(t *testing.T) {
 			freed++
 		}
 	}
-	if allocated != 8 || freed != 7 {
-		t.Errorf("%d allocations and %d deallocations, want 8, of which the result of softmax stays", allocated, freed)
-	}
-	if now := b.dev.Memory(allocator.DRAM).Allocated; now != before {
-		t.Errorf("%d B are allocated, %d B before", now, before)
-	}
+	expect.Equal(t, allocated, 8, "allocated")
+	expect.Equal(t, freed, 7, "freed")
+	expect.Equal(t, b.dev.Memory(allocator.DRAM).Allocated, before, "B that are allocated")
 }

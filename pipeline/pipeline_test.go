@@ -157,9 +157,8 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 						cancel(stop)
 					}
 				}
-				if !errors.Is(got, stop) || n != at+1 {
-					t.Errorf("canceled after output %d: %d outputs, then %v", at, n, got)
-				}
+				expect.Fails(t, got, stop, "canceled after output %d", at)
+				expect.Equal(t, n, at+1, "canceled after output %d", at)
 				whole()
 				cancel(nil)
 			}

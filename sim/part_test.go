@@ -7,12 +7,9 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/expect"
@@ -72,9 +69,7 @@ func TestParts(t *testing.T) {
 	}
 	for i, g := range graphs {
 		for _, l := range g.Links {
-			if l.State != topology.Up {
-				t.Errorf("part %d: a link is %v", i, l.State)
-			}
+			expect.Equal(t, l.State, topology.Up, "part %d: a link", i)
 		}
 		if len(g.Chips) < 3 { // its own and those of two neighbours at least
 			t.Errorf("part %d sees %d chips", i, len(g.Chips))
@@ -98,7 +93,7 @@ func TestParts(t *testing.T) {
 }
 
 func TestPartRefusals(t *testing.T) {
-	for name, tc := range map[string]struct {
+	for _, tc := range map[string]struct {
 		spec chip.Machine
 		part Part
 		says string
@@ -111,9 +106,7 @@ func TestPartRefusals(t *testing.T) {
 		"connections": {chip.QuietBox(), Part{Count: 2}, "there is no connection"},
 	} {
 		m := NewMachine(tc.spec, OfPart(tc.part))
-		if err := m.Err(); !errors.Is(err, emu.ErrConfig) || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect.Says(t, m.Err(), emu.ErrConfig, tc.says)
 		m.Close()
 	}
 	if m := N300(OfPart(Part{Count: 1})); m.Err() != nil || len(m.Cards()) != 1 {
@@ -145,9 +138,7 @@ func TestMeetStrangers(t *testing.T) {
 		_ = c.Close()
 	}
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	expect.Fails(t, <-done, context.Canceled, "<-done")
 	if _, errs := meet(t, t.Context(), "a"); errs[0] != nil {
 		t.Error(errs[0])
 	}
@@ -169,9 +160,7 @@ func FuzzPartMessage(f *testing.F) {
 			return
 		}
 		again := m.append(nil)
-		if diff := cmp.Diff(b[:len(b)-r.Len()], again); diff != "" {
-			t.Error(diff)
-		}
+		expect.NoDiff(t, again, b[:len(b)-r.Len()], "again")
 	})
 }
 
@@ -184,7 +173,5 @@ func TestLinkFaultsAddUp(t *testing.T) {
 	}
 	expect.Fails(t, m.Inject("link-drop=0:1/2"), emu.ErrConfig, "a link that isn't there")
 	want := map[[2]int]emu.LinkFaults{{0, 9}: {Drop: 4, Duplicate: 2, Delay: 5}, {1, 1}: {Drop: 7}}
-	if diff := cmp.Diff(want, m.faults); diff != "" {
-		t.Error(diff)
-	}
+	expect.NoDiff(t, m.faults, want, "m.faults")
 }

@@ -118,9 +118,7 @@ func TestCardsThatCannotBe(t *testing.T) {
 func TestResidentCardsThatCannotBe(t *testing.T) {
 	for _, option := range []sim.Option{sim.Fault("hiccups"), sim.DriverVersion(1, 34, 0)} {
 		card := sim.Blackhole(sim.Resident(), option)
-		if _, err := card.Driver(); !errors.Is(err, driver.ErrConfig) {
-			t.Errorf("%v", err)
-		}
+		expect.Fails(t, second(card.Driver()), driver.ErrConfig, "card.Driver()")
 		fails(t, card.Chip().Reset(), emu.ErrClosed, "the chip runs on")
 	}
 }
@@ -139,9 +137,8 @@ func TestRefusalsReachTheHost(t *testing.T) {
 	if err == nil {
 		err = d.Read(chip.XY{X: 1, Y: 2}, 0xFFB121B0, make([]byte, 64))
 	}
-	if !errors.Is(err, kmd.ErrDeviceLost) || !errors.Is(err, emu.ErrRefused) {
-		t.Errorf("64 bytes to a register: %v", err)
-	}
+	expect.Fails(t, err, kmd.ErrDeviceLost, "error")
+	expect.Fails(t, err, emu.ErrRefused, "error")
 	fails(t, d.Fault(), emu.ErrRefused, "fault")
 }
 
@@ -189,9 +186,7 @@ func TestFaultyCards(t *testing.T) {
 
 func machine(t *testing.T, m *sim.Machine) *sim.Machine {
 	t.Helper()
-	if m.Err() != nil {
-		t.Fatal(m.Err())
-	}
+	expect.Must(t, m.Err())
 	t.Cleanup(func() { m.Close() })
 	return m
 }

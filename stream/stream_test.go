@@ -132,23 +132,17 @@ func TestConfigs(t *testing.T) {
 			}
 			b.Says(err, `"it"`, c.says)
 		}
-		if after := b.Allocated(); fmt.Sprint(after) != fmt.Sprint(before) {
-			t.Errorf("allocated before: %v, after: %v", before, after)
-		}
+		expect.Equal(t, fmt.Sprint(b.Allocated()), fmt.Sprint(before), "allocated")
 		s := open(b, stream.Config{Name: "it", Size: 1024, Memory: h, Offset: 128})
 		if s.Name() != "it" || s.Direction() != stream.ToHost || s.Size() != 1024 || s.Longest() != 960 || len(s.Args()) != 5 ||
 			s.Args()[1] != s.ID() {
 			t.Errorf("%s, %v, %d B, messages of %d B, %#x", s.Name(), s.Direction(), s.Size(), s.Longest(), s.Args())
 		}
 		expect.Fails(t, s.Write(b.Ctx, nil), stream.ErrDirection, "write")
-		if _, err := s.TryWrite(nil); !errors.Is(err, stream.ErrDirection) {
-			t.Errorf("try to write: %v", err)
-		}
+		expect.Fails(t, expect.ErrOf(s.TryWrite(nil)), stream.ErrDirection, "try to write")
 		b.Must(s.Release(b.Ctx))
 		b.Must(h.Release(b.Ctx))
-		if after := b.Allocated(); fmt.Sprint(after) != fmt.Sprint(before) {
-			t.Errorf("allocated before: %v, after Release: %v", before, after)
-		}
+		expect.Equal(t, fmt.Sprint(b.Allocated()), fmt.Sprint(before), "allocated after Release")
 	})
 }
 
@@ -166,9 +160,8 @@ func TestNoAllocations(t *testing.T) {
 		_, err := out.Read(b.Ctx, p)
 		b.Must(err)
 	})
-	if write != 0 || read != 0 {
-		t.Errorf("a write allocates %v times, a read %v times", write, read)
-	}
+	expect.Equal(t, write, 0, "write")
+	expect.Equal(t, read, 0, "read")
 	if _, err := out.Read(b.Ctx, p); err != io.EOF {
 		t.Error(err)
 	}
@@ -262,9 +255,9 @@ func TestDocumentedKernel(t *testing.T) {
 				b.Must(in.Write(b.Ctx, word))
 				n, err := out.Read(b.Ctx, word)
 				b.Must(err)
-				if got := binary.LittleEndian.Uint32(word); n != 4 || got != i*i+1 {
-					b.Errorf("%d of %d B, want %d", got, n, i*i+1)
-				}
+				got := binary.LittleEndian.Uint32(word)
+				expect.Equal(b, n, 4, "n")
+				expect.Equal(b, got, i*i+1, "got")
 			}
 			b.Must(in.Close(b.Ctx))
 			if _, err := out.Read(b.Ctx, word); err != io.EOF {

@@ -159,8 +159,7 @@ func TestFileRoundTrip(t *testing.T) {
 			}
 			for _, r := range []io.Reader{bytes.NewReader(b), iotest.OneByteReader(bytes.NewReader(b)),
 				iotest.DataErrReader(bytes.NewReader(b))} {
-				got, err := tracebuf.Decode(r)
-				must(t, err)
+				got := expect.Value(tracebuf.Decode(r))(t)
 				if diff := cmp.Diff(f, got, cmpopts.EquateEmpty()); diff != "" {
 					t.Fatalf("decoded differs (-encoded +decoded):\n%s", diff)
 				}
@@ -190,16 +189,14 @@ func unzipped(t testing.TB, files embed.FS, name string) []byte {
 	must(t, err)
 	z, err := gzip.NewReader(r)
 	must(t, err)
-	b, err := io.ReadAll(z)
-	must(t, err)
+	b := expect.Value(io.ReadAll(z))(t)
 	return b
 }
 
 func TestFileOfVersion1(t *testing.T) {
 	for _, arch := range arches {
 		b := oldFile(t, arch)
-		got, err := tracebuf.Decode(bytes.NewReader(b))
-		must(t, err)
+		got := expect.Value(tracebuf.Decode(bytes.NewReader(b)))(t)
 		want := testFile(t, arch)
 		want.Image.Buffers[0].Addr = 0x2A
 		want.Image.Params = append(want.Image.Params, tracebuf.Param{Name: "input", Kind: tracebuf.BufferAddr, Value: 0x2A,
@@ -210,10 +207,7 @@ func TestFileOfVersion1(t *testing.T) {
 		both := bytes.Clone(b)
 		at := bytes.Index(both, []byte("result\x01\x01"))
 		binary.LittleEndian.PutUint64(both[at+8:], 0x2A)
-		if _, err := tracebuf.Decode(bytes.NewReader(seal(both))); !errors.Is(err, tracebuf.ErrInvalid) ||
-			!strings.Contains(err.Error(), "\"input\" and \"result\"") {
-			t.Errorf("a parameter of two buffers: %v", err)
-		}
+		expect.Says(t, second(tracebuf.Decode(bytes.NewReader(seal(both)))), tracebuf.ErrInvalid, "\"input\" and \"result\"")
 	}
 	b := encode(t, testFile(t, chip.Blackhole))
 	for _, v := range []uint32{0, tracebuf.FileVersion + 1} {
@@ -236,9 +230,7 @@ func TestFileBytesStay(t *testing.T) {
 		{chip.Blackhole, spanFile, "8ff92cbfd0b591702a352c3e72886649c935fc3e4eac1ce60837cea2e614fab3"},
 	} {
 		f := c.make(t, c.arch)
-		if got := fmt.Sprintf("%x", sha256.Sum256(encode(t, f))); got != c.want {
-			t.Errorf("%v, %d parts: the file is %s, was %s", c.arch, len(f.Parts()), got, c.want)
-		}
+		expect.Equal(t, fmt.Sprintf("%x", sha256.Sum256(encode(t, f))), c.want, "%v, %d parts: the file", c.arch, len(f.Parts()))
 	}
 }
 
@@ -492,9 +484,7 @@ func TestValidateRefuses(t *testing.T) {
 func TestKernelsAmongCommands(t *testing.T) {
 	for _, arch := range arches {
 		f := testFileOf(t, arch, true)
-		if _, err := tracebuf.Decode(bytes.NewReader(encode(t, f))); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(tracebuf.Decode(bytes.NewReader(encode(t, f))))(t)
 		at := field(t, &f.Image, "WRITE_PACKED_LARGE", 1, cq.SlotStride(cq.AtLargeSub(1))) // of the first program
 		for _, of := range []int{at, at + 2048 + 63} {
 			f.Image.Bytes[of]++
@@ -514,10 +504,7 @@ func TestDecodeValidates(t *testing.T) {
 	b := encode(t, f)
 	at := bytes.Index(b, f.Image.Bytes[:f.Image.Size]) + field(t, &f.Image, "SEND_GO_SIGNAL", 2, cq.AtGoWaitCount)
 	b[at]++
-	if _, err := tracebuf.Decode(bytes.NewReader(seal(b))); !errors.Is(err, tracebuf.ErrInvalid) ||
-		!strings.Contains(err.Error(), "SEND_GO_SIGNAL") {
-		t.Error(err)
-	}
+	expect.Says(t, second(tracebuf.Decode(bytes.NewReader(seal(b)))), tracebuf.ErrInvalid, "SEND_GO_SIGNAL")
 }
 
 // setupFiles are a file with a setup and what is wrong with others.
@@ -644,8 +631,7 @@ func TestWorkersFirmware(t *testing.T) {
 	f.Target.Layout = "2026-01-09"
 	var b bytes.Buffer
 	must(t, tracebuf.EncodeAll(&b, []*tracebuf.File{f}))
-	got, err := tracebuf.Decode(&b)
-	must(t, err)
+	got := expect.Value(tracebuf.Decode(&b))(t)
 	noDiff(t, got.Target, f.Target, "target")
 	must(t, got.Target.Match(&f.Target))
 	var differs *tracebuf.TargetError

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 	"pgregory.net/rapid"
@@ -21,8 +22,7 @@ import (
 
 func inspect(t testing.TB, f *tracebuf.File) *tracebuf.Contents {
 	t.Helper()
-	c, err := tracebuf.Inspect(&f.Image)
-	must(t, err)
+	c := expect.Value(tracebuf.Inspect(&f.Image))(t)
 	return c
 }
 
@@ -30,8 +30,7 @@ func TestInspectRawEqualsImage(t *testing.T) {
 	for _, arch := range arches {
 		f := testFile(t, arch)
 		c := inspect(t, f)
-		raw, err := tracebuf.InspectRaw(cq.Layout(arch), append(bytes.Clone(f.Image.Bytes), make([]byte, 5000)...), "")
-		must(t, err)
+		raw := expect.Value(tracebuf.InspectRaw(cq.Layout(arch), append(bytes.Clone(f.Image.Bytes), make([]byte, 5000)...), ""))(t)
 		if raw.Revision != cq.Pinned || !bytes.Equal(raw.Bytes, c.Bytes) || len(raw.Steps) != testSteps || len(c.Steps) != testSteps {
 			t.Fatalf("%s: %d B, %d programs; the image has %d B, %d", raw.Revision, len(raw.Bytes), len(raw.Steps), len(c.Bytes), len(c.Steps))
 		}
@@ -49,10 +48,8 @@ func TestInspectRawEqualsImage(t *testing.T) {
 }
 
 func TestInspectRawRevisions(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "dispatch", "cq", "testdata", "golden", "exec_trace.bin"))
-	must(t, err)
-	c, err := tracebuf.InspectRaw(cq.Blackhole, b, "")
-	must(t, err)
+	b := expect.Value(os.ReadFile(filepath.Join("..", "dispatch", "cq", "testdata", "golden", "exec_trace.bin")))(t)
+	c := expect.Value(tracebuf.InspectRaw(cq.Blackhole, b, ""))(t)
 	var names []string
 	for i := range c.Commands {
 		names = append(names, c.Commands[i].Name)
@@ -212,8 +209,7 @@ func eachControlFile(t *testing.T, f func(t *testing.T, b []byte)) {
 func TestPrintControl(t *testing.T) {
 	var out bytes.Buffer
 	must(t, inspect(t, decode(t, argsFile(t))).Print(&out))
-	want, err := os.ReadFile(filepath.Join("testdata", "v4-args-blackhole.txt"))
-	must(t, err)
+	want := expect.Value(os.ReadFile(filepath.Join("testdata", "v4-args-blackhole.txt")))(t)
 	noDiff(t, strings.Split(out.String(), "\n"), strings.Split(string(want), "\n"), "result")
 }
 
@@ -233,10 +229,10 @@ func TestStatsOfControlAddUp(t *testing.T) {
 		for _, k := range s.Kinds {
 			kinds, commands = kinds+k.Bytes, commands+k.Count
 		}
-		if s.Bytes != bytes || all != bytes || kinds != bytes || commands != s.Commands {
-			t.Errorf("%d B in all: programs and control flow have %d B, kinds %d B, the stats say %d B; %d and %d commands", bytes, all, kinds,
-				s.Bytes, commands, s.Commands)
-		}
+		expect.Equal(t, s.Bytes, bytes, "s.Bytes")
+		expect.Equal(t, all, bytes, "all")
+		expect.Equal(t, kinds, bytes, "kinds")
+		expect.Equal(t, commands, s.Commands, "commands")
 		if ran != runs || s.Control != steps-runs || s.Callees != len(f.Image.Callees) || s.Callees == 0 {
 			t.Errorf("%d runs, %d steps of control flow, %d callees: the trace has %d runs of %d steps and %d callees", ran, s.Control, s.Callees,
 				runs, steps, len(f.Image.Callees))
@@ -306,8 +302,7 @@ func controlFile(t testing.TB, arch chip.Arch) []byte {
 
 func decode(t testing.TB, b []byte) *tracebuf.File {
 	t.Helper()
-	f, err := tracebuf.Decode(bytes.NewReader(b))
-	must(t, err)
+	f := expect.Value(tracebuf.Decode(bytes.NewReader(b)))(t)
 	return f
 }
 
@@ -346,8 +341,7 @@ func TestFileOfSeveralDevicesWithControl(t *testing.T) {
 	g.Name = f.Name
 	for _, files := range [][]*tracebuf.File{{f, nil}, {nil, g, f}, {g, f, g}} {
 		b := encodeAll(t, files)
-		got, err := tracebuf.DecodeAll(bytes.NewReader(b))
-		must(t, err)
+		got := expect.Value(tracebuf.DecodeAll(bytes.NewReader(b)))(t)
 		if diff := cmp.Diff(files, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("-encoded +decoded:\n%s", diff)
 		}

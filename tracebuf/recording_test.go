@@ -94,9 +94,7 @@ func TestFollow(t *testing.T) {
 		want, err := alone.Finish(8)
 		must(t, err)
 		expect.NoDiff(t, got, want, "the image differs")
-		if (got == first) != equal {
-			t.Errorf("the image is the leader's: %v, the commands are equal: %v", got == first, equal)
-		}
+		expect.Equal(t, (got == first), equal, "the image is the leader's: %v, the commands are equal", got == first)
 	})
 }
 

@@ -32,8 +32,7 @@ var (
 func second[V any](_ V, err error) error { return err }
 
 func TestReplayEqualsReference(t *testing.T) {
-	want, err := os.ReadFile(filepath.Join("..", "dispatch", "cq", "testdata", "golden", "exec_trace.bin"))
-	must(t, err)
+	want := expect.Value(os.ReadFile(filepath.Join("..", "dispatch", "cq", "testdata", "golden", "exec_trace.bin")))(t)
 	r, err := tracebuf.NewReplay(tracebuf.ReplayConfig{
 		ResetConfig: flow.ResetConfig{Layout: cq.Blackhole, DispatchX: 1, DispatchY: 3, Workers: 64, Stream: 48},
 		Addr:        0x00100000, PageSize: 4096, Pages: 16,
@@ -87,9 +86,7 @@ func TestTraceEndsItself(t *testing.T) {
 }
 
 func TestEmptyRecordingIsRefused(t *testing.T) {
-	if _, err := tracebuf.NewRecording(cq.Blackhole).Finish(8); err == nil {
-		t.Error("an empty recording became a trace")
-	}
+	expect.Error(t, second(tracebuf.NewRecording(cq.Blackhole).Finish(8)))
 }
 
 func devicesFile(t testing.TB, arch chip.Arch) []*tracebuf.File {
@@ -110,8 +107,7 @@ func TestDevicesRoundTrip(t *testing.T) {
 	for _, arch := range arches {
 		files := devicesFile(t, arch)
 		b := encodeAll(t, files)
-		got, err := tracebuf.DecodeAll(bytes.NewReader(b))
-		must(t, err)
+		got := expect.Value(tracebuf.DecodeAll(bytes.NewReader(b)))(t)
 		if diff := cmp.Diff(files, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%v (-encoded +decoded):\n%s", arch, diff)
 		}
@@ -119,15 +115,12 @@ func TestDevicesRoundTrip(t *testing.T) {
 			t.Errorf("%v: the same trace gives other bytes", arch)
 		}
 		fails(t, second(tracebuf.Decode(bytes.NewReader(b))), tracebuf.ErrSeveralDevices, "%v: Decode returns", arch)
-		parts, err := tracebuf.InspectAll(files)
-		must(t, err)
+		parts := expect.Value(tracebuf.InspectAll(files))(t)
 		var at [][2]int
 		for _, p := range parts {
 			at = append(at, [2]int{p.Device, p.Queue})
 		}
-		if want := [][2]int{{0, 0}, {2, 1}, {2, 0}, {3, 0}}; !slices.Equal(at, want) {
-			t.Errorf("%v: parts are of devices and queues %v, want %v", arch, at, want)
-		}
+		expect.NoDiff(t, at, [][2]int{{0, 0}, {2, 1}, {2, 0}, {3, 0}}, "%v: parts are of devices and queues", arch)
 		one := encodeAll(t, files[:1])
 		if !bytes.Equal(one, encode(t, files[0])) || one[8] != 2 {
 			t.Errorf("%v: a trace of one device has a file of its own", arch)
@@ -140,9 +133,7 @@ func TestDevicesBytesStay(t *testing.T) {
 		chip.Wormhole:  "68cc8f9022a9a69408c4ba1f17dc3754496f77ec8547a81335a484e8be32d86f",
 		chip.Blackhole: "1444f7ef278e0ec7fce344001f028c1d3e8052cc913b1bbe19546ab1d7e87a0d",
 	} {
-		if got := fmt.Sprintf("%x", sha256.Sum256(encodeAll(t, devicesFile(t, arch)))); got != want {
-			t.Errorf("%v: the file is %s, was %s", arch, got, want)
-		}
+		expect.Equal(t, fmt.Sprintf("%x", sha256.Sum256(encodeAll(t, devicesFile(t, arch)))), want, "%v: the file", arch)
 	}
 }
 
@@ -214,21 +205,14 @@ func TestMoveBuffer(t *testing.T) {
 	all := everyStep(f)
 	f.Image.Buffers[0].Addr = 0x2A
 	f.Image.Params = []tracebuf.Param{{Name: "input", Kind: tracebuf.BufferAddr, Value: 0x2A, Pages: 8, At: all[1:]}}
-	if err := f.CheckMovable(0, 0x1000); err == nil || !strings.Contains(err.Error(), "0x2a") {
-		t.Errorf("an argument that is no parameter: %v", err)
-	}
+	expect.Says(t, f.CheckMovable(0, 0x1000), nil, "0x2a")
 	f.Image.Params[0].At = all
-	if err := f.CheckMovable(0, 0x1000); err != nil {
-		t.Errorf("all arguments are parameters: %v", err)
-	}
-	f.Image.Buffers[0].Addr = 1 // another argument of the same commands
-	if err := f.CheckMovable(0, 1); err == nil {
-		t.Error("another argument isn't found")
-	}
+	expect.Fails(t, f.CheckMovable(0, 0x1000), nil, "all arguments are parameters")
+	f.Image.Buffers[0].Addr = 1           // another argument of the same commands
+	expect.Error(t, f.CheckMovable(0, 1)) // another argument
 	f.MoveBuffer(0, 0x40000)
-	if f.Image.Buffers[0].Addr != 0x40000 || f.Image.Params[0].Value != 0x40000 {
-		t.Errorf("buffer at %#x, patch point %#x", f.Image.Buffers[0].Addr, f.Image.Params[0].Value)
-	}
+	expect.Equal(t, f.Image.Buffers[0].Addr, 0x40000, "f.Image.Buffers[0].Addr")
+	expect.Equal(t, f.Image.Params[0].Value, 0x40000, "f.Image.Params[0].Value")
 	encode(t, f) // which checks the words
 }
 
@@ -250,15 +234,9 @@ func TestResidentArgumentsDontMove(t *testing.T) {
 		im.Relocs = im.FindRelocs(func(int) []int { return []int{1} })
 		f := tracebuf.NewFile("resident", []tracebuf.Part{{Image: *im}}, []tracebuf.Buffer{{Name: "x", Addr: 0x20000},
 			{Name: "y", Addr: 0x30000}})
-		if err := f.CheckMovable(0, 0x11); (err == nil) != movable {
-			t.Errorf("type %d: %v", large, err)
-		}
-		if err := f.CheckMovable(0, 0x10); err != nil {
-			t.Errorf("type %d, a buffer that ends before the word: %v", large, err)
-		}
-		if err := f.CheckMovable(1, 0x1000); err != nil {
-			t.Errorf("type %d, another buffer: %v", large, err)
-		}
+		expect.Equal(t, f.CheckMovable(0, 0x11) == nil, movable, "type %d", large)
+		expect.Fails(t, f.CheckMovable(0, 0x10), nil, "type %d, a buffer that ends before the word", large)
+		expect.Fails(t, f.CheckMovable(1, 0x1000), nil, "type %d, another buffer", large)
 	}
 }
 
@@ -405,8 +383,7 @@ func withEdges(f *tracebuf.File, other *tracebuf.Target, edges []tracebuf.Edge, 
 
 func TestOrder(t *testing.T) {
 	f := spanFile(t, chip.Blackhole)
-	order, err := tracebuf.Order(f.Parts())
-	must(t, err)
+	order := expect.Value(tracebuf.Order(f.Parts()))(t)
 	want := []tracebuf.At{{0, 0}, {0, 1}, {1, 0}, {1, 1}}
 	for i := 2; i < testSteps+4; i++ {
 		if want = append(want, tracebuf.At{Part: 0, Step: i}); i == 7 { // the second recording, which ends the other part
@@ -432,16 +409,12 @@ func TestRelocateSpan(t *testing.T) {
 	if got := encode(t, f); bytes.Equal(got, want) { // which checks it
 		t.Error("nothing has changed")
 	}
-	if e := f.Others[0].Image.Steps[0].Edge; e.Queue != 0 {
-		t.Errorf("the other part waits for queue %d", e.Queue)
-	}
+	expect.Equal(t, f.Others[0].Image.Steps[0].Edge.Queue, 0, "the other part waits for queue")
 	must(t, f.Relocate(here))
 	if !bytes.Equal(encode(t, f), want) {
 		t.Error("the way back leads elsewhere")
 	}
-	if err := f.Relocate(here[:1]); err == nil {
-		t.Error("a part was relocated to nowhere")
-	}
+	expect.Error(t, f.Relocate(here[:1])) // a part has no place
 }
 
 func TestValidateRefusesSpans(t *testing.T) {

@@ -87,9 +87,8 @@ func TestInspectDump(t *testing.T) {
 		t.Errorf("exit code %d, %v: %d cores, last %q", code, err, len(d.Cores), d.Last)
 	}
 	code, text, _ = runs(t.Context(), "inspect", file, "--region", postmortem.RegionDispatchRing)
-	if code != cli.ExitOK || len(text) != 524288 {
-		t.Errorf("exit code %d, %d B of the dispatch ring", code, len(text))
-	}
+	expect.Equal(t, code, cli.ExitOK, "code")
+	expect.Equal(t, len(text), 524288, "len(text)")
 	writertest.EveryWrite(t, func(w io.Writer) error { return (&debugger.InspectCmd{File: file}).Run(cli.Streams{Out: w}) })
 }
 
@@ -112,8 +111,7 @@ func TestInspectErrors(t *testing.T) {
 
 // There is a track for the host and one for each queue, with what was done on them, in order.
 func TestDemoTimeline(t *testing.T) {
-	images, err := digits.Images()
-	must(t, err)
+	images := expect.Value(digits.Images())(t)
 	const batches, batch = 3, 5
 	var lines []byte
 	for _, m := range images[:batches*batch] {
@@ -129,11 +127,9 @@ func TestDemoTimeline(t *testing.T) {
 	}
 	var res demo.Result
 	must(t, json.Unmarshal([]byte(out), &res))
-	if res.Allocs != 0 || res.TimelineFile != timeline {
-		t.Errorf("%d allocations for a replay, timeline in %q", res.Allocs, res.TimelineFile)
-	}
-	file, err := os.ReadFile(timeline)
-	must(t, err)
+	expect.Equal(t, res.Allocs, 0, "res.Allocs")
+	expect.Equal(t, res.TimelineFile, timeline, "res.TimelineFile")
+	file := expect.Value(os.ReadFile(timeline))(t)
 	var trace struct {
 		Events []struct {
 			Name     string  `json:"name"`
@@ -211,8 +207,7 @@ func TestVersionOfBuild(t *testing.T) {
 }
 
 func TestChangelogNamesCommands(t *testing.T) {
-	b, err := os.ReadFile("../../CHANGELOG.md")
-	must(t, err)
+	b := expect.Value(os.ReadFile("../../CHANGELOG.md"))(t)
 	_, item, ok := strings.Cut(string(b), "\n- **Command** (`reprise`):")
 	if !ok {
 		t.Fatal("CHANGELOG.md has no item about the command")
@@ -243,8 +238,7 @@ var updatePage = flag.Bool("update", false, "write the list of commands in docs/
 // The list of commands in docs/cli.md is that of `reprise --help`, and each has a section.
 func TestCommandsPage(t *testing.T) {
 	const path, begin, end = "../../docs/cli.md", "<!-- go test ./cmd/reprise -run TestCommandsPage -update -->\n", "<!-- end -->\n"
-	b, err := os.ReadFile(path)
-	must(t, err)
+	b := expect.Value(os.ReadFile(path))(t)
 	before, rest, ok1 := strings.Cut(string(b), begin)
 	got, after, ok2 := strings.Cut(rest, end)
 	if !ok1 || !ok2 {
@@ -283,8 +277,7 @@ func TestInterruptedSuite(t *testing.T) {
 	if want := "reprise: ended: interrupt signal received\n"; code != cli.ExitInterrupted || errs != want {
 		t.Errorf("exit code %d, standard error %q, want %d, %q", code, errs, cli.ExitInterrupted, want)
 	}
-	b, err := os.ReadFile(path)
-	must(t, err)
+	b := expect.Value(os.ReadFile(path))(t)
 	const want = "ended after 0 of 1 cases of emu:blackhole: interrupt signal received"
 	for name, s := range map[string]string{"standard output": out, "report": string(b)} {
 		if !strings.Contains(s, want) {
@@ -344,12 +337,9 @@ func TestJSONWithoutRoom(t *testing.T) {
 
 func use(t *testing.T, dir string) {
 	t.Helper()
-	l, err := usage.Create(dir, usage.Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Arch: "wormhole", NUMANode: -1})
-	must(t, err)
+	l := expect.Value(usage.Create(dir, usage.Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Arch: "wormhole", NUMANode: -1}))(t)
 	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.Fails(t, l.Close(), nil, "l.Close()")
 	})
 	l.Set(allocator.DRAM, allocator.Usage{Capacity: 12 << 30, Allocated: 9 << 30, Peak: 9 << 30, Extents: 1})
 }
@@ -589,8 +579,7 @@ func TestWalkThroughADeadlock(t *testing.T) {
 		t.Errorf("blocks of 4 pages: %v\n%s", err, &prints)
 	}
 	w.said["go run ./examples/deadlock/run --device socket:/tmp/card --block 4"] = prints.String()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "debugging.md"))
-	must(t, err)
+	page := expect.Value(os.ReadFile(filepath.Join("..", "..", "docs", "debugging.md")))(t)
 	_, section, ok := strings.Cut(string(page), "\n## A walk through a deadlock\n")
 	if !ok {
 		t.Fatal("docs/debugging.md has no such section")

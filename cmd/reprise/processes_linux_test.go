@@ -50,8 +50,7 @@ func text(ctx context.Context, path string) error {
 
 func names(t *testing.T, dir string) map[string]fs.FileMode {
 	t.Helper()
-	l, err := os.ReadDir(dir)
-	must(t, err)
+	l := expect.Value(os.ReadDir(dir))(t)
 	m := map[string]fs.FileMode{}
 	for _, e := range l {
 		m[e.Name()] = e.Type()
@@ -209,9 +208,9 @@ func TestFullDisk(t *testing.T) {
 		if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitFailed {
 			t.Errorf("%v: %v", args, err)
 		}
-		if got := c.err.String(); strings.Count(got, "\n") != 1 || strings.Count(got, "no space left") != 1 {
-			t.Errorf("%v: standard error %q, want one line with the cause", args, got)
-		}
+		got := c.err.String()
+		expect.Equal(t, strings.Count(got, "\n"), 1, "%v", args)
+		expect.Equal(t, strings.Count(got, "no space left"), 1, "%v", args)
 		b, err := os.ReadFile(at)
 		if err != nil || string(b) != "of before" || len(names(t, dir)) != 1 {
 			t.Errorf("%v left %d bytes, %v, files %v", args, len(b), err, names(t, dir))
@@ -414,9 +413,7 @@ func TestHangup(t *testing.T) {
 			if got := run.ProcessState.ExitCode(); got != c.code {
 				t.Errorf("%v, want exit code %d: %s", run.ProcessState, c.code, &run.err)
 			}
-			if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("its socket is still there: %v", err)
-			}
+			expect.Fails(t, expect.ErrOf(os.Lstat(socket)), fs.ErrNotExist, "its socket is still there")
 		})
 	}
 }
@@ -462,8 +459,7 @@ func startJobOf(t *testing.T, mpirun []string, args ...string) *mpirunJob {
 
 func (j *mpirunJob) processes(t *testing.T) (pids []int) {
 	t.Helper()
-	all, err := filepath.Glob("/proc/[0-9]*")
-	must(t, err)
+	all := expect.Value(filepath.Glob("/proc/[0-9]*"))(t)
 	for _, dir := range all { // any of them may end meanwhile
 		exe, _ := os.Readlink(filepath.Join(dir, "exe"))
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
@@ -488,8 +484,7 @@ func (j *mpirunJob) waitFor(t *testing.T, n int) {
 
 // Ctrl-C in mpirun's terminal ends every process of the job.
 func TestInterruptEndsAllProcesses(t *testing.T) {
-	images, err := digits.Images()
-	must(t, err)
+	images := expect.Value(digits.Images())(t)
 	var b []byte
 	for _, m := range images {
 		b = m.AppendCSV(b)
@@ -525,8 +520,7 @@ func (j *mpirunJob) wantWords(t *testing.T, processes int) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	const tokens, first = 10, 7
-	net, err := transformer.Trained()
-	must(t, err)
+	net := expect.Value(transformer.Trained())(t)
 	for rank := range got.Processes {
 		p := &got.Processes[rank]
 		m, err := reference.New(chip.Blackhole, net, transformer.Sampling{Seed: first + uint64(rank), Tokens: tokens, Temperature: 1})
@@ -576,8 +570,7 @@ func TestListen(t *testing.T) {
 	}
 	l, err := serve.Listen(path)
 	must(t, err)
-	c, err := net.Dial("unix", path)
-	must(t, err)
+	c := expect.Value(net.Dial("unix", path))(t)
 	must(t, errors.Join(c.Close(), l.Close()))
 }
 
@@ -659,8 +652,7 @@ func TestVMMissing(t *testing.T) {
 		{"a folder", good, kernel, module, []string{"--share", "/no/such/folder", "--", "reprise"}, []string{"/no/such/folder: no such file or directory"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in, err := os.Open(os.DevNull)
-			must(t, err)
+			in := expect.Value(os.Open(os.DevNull))(t)
 			defer in.Close()
 			old := os.Stdin
 			os.Stdin = in
@@ -696,9 +688,7 @@ func TestVMProgram(t *testing.T) {
 	if code != 7 || stdout != "of the program\n" || !strings.Contains(stderr, "of the kernel\n") || strings.Contains(stderr, "reprise: ") {
 		t.Errorf("exit code %d, standard output %q, standard error %q", code, stdout, stderr)
 	}
-	if got, err := os.ReadFile(filepath.Join(share, "out", "report.json")); err != nil || string(got) != "{}" {
-		t.Errorf("the returned file has %q, %v", got, err)
-	}
+	expect.Equal(t, string(expect.Value(os.ReadFile(filepath.Join(share, "out", "report.json")))(t)), "{}", "the returned file has")
 }
 
 func TestVMNoStatus(t *testing.T) {
@@ -734,9 +724,7 @@ func TestVMInterrupted(t *testing.T) {
 	if code != cli.ExitInterrupted || !strings.HasSuffix(stderr, "\nreprise: ended: context canceled\n") {
 		t.Errorf("exit code %d, standard error %q", code, stderr)
 	}
-	if _, err := os.Stat(ended); err != nil {
-		t.Errorf("QEMU didn't end in order: %v", err)
-	}
+	expect.Fails(t, expect.ErrOf(os.Stat(ended)), nil, "QEMU didn't end in order")
 }
 
 func TestVMBoot(t *testing.T) {
@@ -751,7 +739,5 @@ func TestVMBoot(t *testing.T) {
 	if code != 7 || stdout != "of the program\n" {
 		t.Errorf("exit code %d, standard output %q, standard error:\n%s", code, stdout, stderr)
 	}
-	if got, err := os.ReadFile(filepath.Join(share, "out")); err != nil || string(got) != "in\n" {
-		t.Errorf("the returned file has %q, %v", got, err)
-	}
+	expect.Equal(t, string(expect.Value(os.ReadFile(filepath.Join(share, "out")))(t)), "in\n", "the returned file has")
 }

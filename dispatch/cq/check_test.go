@@ -120,9 +120,7 @@ func TestCheckTrace(t *testing.T) {
 	body := func(b *Builder) { b.Wait(Master, Wait{Flags: WaitStream}) }
 	good := build(t, l, func(b *Builder) { body(b); b.ExecBufEnd() })
 	must(t, CheckTrace(l, m, good))
-	if err := CheckTrace(l, m, append(good[:len(good):len(good)], make([]byte, 4096-len(good))...)); err != nil {
-		t.Errorf("padded to a page: %v", err)
-	}
+	expect.Fails(t, CheckTrace(l, m, append(good[:len(good):len(good)], make([]byte, 4096-len(good))...)), nil, "padded to a page")
 	expect.Fails(t, CheckTrace(l, m, append(good[:len(good):len(good)], 1)), ErrPadding, "bytes after the end")
 	expect.Fails(t, CheckTrace(l, m, build(t, l, body)), ErrOrder, "no end")
 	expect.Fails(t, CheckTrace(l, m, build(t, l, func(b *Builder) { exampleExec(b); b.ExecBufEnd() })), ErrOrder, "nested")
@@ -184,9 +182,7 @@ func TestCheckControlFlow(t *testing.T) {
 			b.ExecBufEnd()
 			stream, err := b.Finish()
 			must(t, err)
-			if err := CheckTrace(l, DefaultLimits(0), stream); (err != nil) != c.bad {
-				t.Errorf("%v, %s: %v, want an error: %v", l, c.name, err, c.bad)
-			}
+			equal(t, CheckTrace(l, DefaultLimits(0), stream) != nil, c.bad, "%v, %s", l, c.name)
 			entry, err := appendCommand(nil, l, prefetched(c.commands[0]))
 			must(t, err)
 			if err := Check(l, DefaultLimits(0), entry); PrefetchID(entry[0]).control() && !errors.Is(err, ErrOrder) && !c.bad {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/writertest"
 	"pgregory.net/rapid"
 )
@@ -231,9 +232,7 @@ func TestPrintDamaged(t *testing.T) {
 	var s strings.Builder
 	err := Print(&s, Blackhole, stream)
 	want := string(value(os.ReadFile("testdata/damaged.txt"))(t))
-	if s.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", s.String(), want)
-	}
+	expect.NoDiff(t, s.String(), want, "decoded")
 	if !errors.Is(err, ErrPadding) || !errors.Is(err, ErrNewer) {
 		t.Errorf("error is %v", err)
 	}

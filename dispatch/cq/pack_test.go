@@ -50,9 +50,7 @@ func TestPackOfProgram(t *testing.T) {
 			"RELAY_INLINE", "  WRITE_PACKED", "  FORWARD_SUBORDINATE",
 		}
 		expect.NoDiff(t, got, want, "%v", l)
-		if err := Check(l, DefaultLimits(140), packed); err != nil {
-			t.Errorf("%v: packed commands aren't in order: %v", l, err)
-		}
+		expect.Fails(t, Check(l, DefaultLimits(140), packed), nil, "%v: packed commands aren't in order", l)
 		for _, at := range []int{launch.At + AtPackedAddr, launch.Slot(0), goAt + AtGoWaitCount} {
 			now, ok := moves.At(at)
 			if !ok || Get32(packed, now) != Get32(stream, at) {
@@ -237,9 +235,7 @@ func TestSequenceBuilder(t *testing.T) {
 	b := NewBuilder(Blackhole, nil)
 	b.BeginSequence()
 	b.EndSequence()
-	if b.err == nil {
-		t.Error("an empty sequence: no error")
-	}
+	expect.Error(t, b.err) // an empty sequence
 }
 
 func TestSequenceEndsInPackedWrite(t *testing.T) {
@@ -308,9 +304,7 @@ func TestGoWord(t *testing.T) {
 	if x, y := g.XY(); g.Offset() != 1 || x != 14 || y != 3 || g.Signal() != SignalReplayTrace {
 		t.Errorf("%v", g)
 	}
-	if s := g.String(); s != "REPLAY_TRACE stream +1 of (14,3)" {
-		t.Error(s)
-	}
+	equal(t, g.String(), "REPLAY_TRACE stream +1 of (14,3)", "g.String()")
 }
 
 func TestNOCWords(t *testing.T) {
@@ -451,9 +445,7 @@ func BenchmarkAssemble(b *testing.B) {
 				}
 				c.build(&s)
 			}
-			if s.err != nil {
-				b.Fatal(s.err)
-			}
+			expect.Must(b, s.err)
 		})
 		b.Run(c.name+"/memcpy", func(b *testing.B) {
 			b.SetBytes(int64(len(bytes)))

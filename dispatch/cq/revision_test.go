@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"pgregory.net/rapid"
 )
 
@@ -73,9 +73,7 @@ func TestDetectTellsRevisionsApart(t *testing.T) {
 			stream := append(streams[v.Name], make([]byte, 256)...)
 			got, readings, err := Detect(Blackhole, stream)
 			must(t, err)
-			if got.Name != v.Name {
-				t.Errorf("detected as %s", got.Name)
-			}
+			equal(t, got.Name, v.Name, "detected as")
 			var names []string
 			for i := range readings {
 				names = append(names, readings[i].Name)
@@ -85,16 +83,12 @@ func TestDetectTellsRevisionsApart(t *testing.T) {
 				want = append(want, "WRITE_PACKED_LARGE_UNICAST", "RELAY_PAGED_PACKED")
 			}
 			want = append(want, "NOTIFY_SUBORDINATE_GO_SIGNAL", "WAIT", "SEND_GO_SIGNAL", "EXEC_BUF_END")
-			if diff := cmp.Diff(want, names); diff != "" {
-				t.Error(diff)
-			}
+			expect.NoDiff(t, names, want, "names")
 			named := func(name string) *Reading { return &readings[slices.Index(names, name)] }
 			if id, ok := readings[0].Value("host_id"); !ok || id != 7 {
 				t.Errorf("host id %d, want 7: %s", id, readings[0].String())
 			}
-			if r := named("WRITE_PACKED_LARGE"); r.Fields[6].Text != "2048" {
-				t.Errorf("length %s, want 2048: %s", r.Fields[6].Text, r)
-			}
+			equal(t, named("WRITE_PACKED_LARGE").Fields[6].Text, "2048", "length")
 			if s := named("WAIT").String(); !strings.Contains(s, "WAIT flags=stream stream=48") {
 				t.Errorf("wait: %s", s)
 			}
@@ -137,9 +131,7 @@ func TestDetectRefuses(t *testing.T) {
 				t.Errorf("%v accepted, %d refused", e.Accepted, len(e.Refused))
 			}
 			for _, r := range e.Refused {
-				if !strings.Contains(err.Error(), "not "+r.Name) {
-					t.Errorf("the error doesn't say why not %s: %v", r.Name, err)
-				}
+				expect.Says(t, err, nil, "not "+r.Name)
 			}
 		})
 	}
@@ -226,9 +218,7 @@ func TestWheels(t *testing.T) {
 				checkIDs(t, structs, arch+" "+wheel, &v.dispatch, r.Facts, "CQ_DISPATCH_CMD_", "CQ_DISPATCH_")
 				for name, want := range map[string]uint64{"WAIT_MEMORY": v.wait.memory, "CLEAR_MEMORY": v.wait.clearMemory,
 					"WAIT_STREAM": v.wait.stream, "CLEAR_STREAM": v.wait.clearStream} {
-					if got := r.Facts["CQ_DISPATCH_CMD_WAIT_FLAG_"+name]; uint64(got) != want {
-						t.Errorf("%s %s: flag %s of WAIT is %#x, want %#x", arch, wheel, name, want, got)
-					}
+					equal(t, uint64(r.Facts["CQ_DISPATCH_CMD_WAIT_FLAG_"+name]), want, "%s %s: flag %s of WAIT", arch, wheel, name)
 				}
 				length := v.dispatch[DispatchWritePackedLarge].list.fields[2]
 				if _, less := r.Facts["CQDispatchWritePackedLargeSubCmd.length_minus1"]; less != (length.as == asLess1) {
@@ -271,9 +261,7 @@ func checkIDs(t *testing.T, structs map[string]metalStruct, wheel string, fs *fo
 		for _, prefix := range prefixes {
 			if got, ok := facts[prefix+f.name]; ok {
 				known = true
-				if got != uint32(id) {
-					t.Errorf("%s: %s is %d, want %d", wheel, f.name, id, got)
-				}
+				equal(t, got, uint32(id), "%s: %s is %d", wheel, f.name, id)
 			}
 		}
 		later := f.name == "SET_SUB_DEVICE_WORKER_COUNTS" || f.name == "RT_PROFILER_FLUSH" // came within a revision
@@ -394,9 +382,7 @@ func TestUnknownCommand(t *testing.T) {
 			}
 		}
 		err := Check(Blackhole, DefaultLimits(0), b)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("id %d: %v, want an error %s", id, err, want)
-		}
+		expect.Says(t, err, nil, want)
 	}
 }
 
@@ -524,7 +510,5 @@ func TestFirmwareHeader(t *testing.T) {
 		must(t, os.WriteFile(headerFile, []byte(header()), 0o644))
 	}
 	got := value(os.ReadFile(headerFile))(t)
-	if string(got) != header() {
-		t.Errorf("%s is not what the descriptors give: run go generate ./dispatch/cq", headerFile)
-	}
+	expect.NoDiff(t, string(got), header(), "%s is not what the descriptors give: run go generate ./dispatch/cq", headerFile)
 }

@@ -2,7 +2,6 @@ package firmware
 
 import (
 	"encoding/binary"
-	"errors"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -61,15 +60,9 @@ func TestBaseInstructions(t *testing.T) {
 }
 
 func TestNotFound(t *testing.T) {
-	if _, err := Base(0); !errors.Is(err, ErrNotFound) {
-		t.Errorf("Base(0): %v", err)
-	}
-	if _, err := CQ(chip.Wormhole, "../brisc"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("CQ of an unknown name: %v", err)
-	}
-	if _, err := CQ(0, Prefetch); !errors.Is(err, ErrNotFound) {
-		t.Errorf("CQ of no architecture: %v", err)
-	}
+	expect.Fails(t, expect.ErrOf(Base(0)), ErrNotFound, "Base(0)")
+	expect.Fails(t, expect.ErrOf(CQ(chip.Wormhole, "../brisc")), ErrNotFound, "CQ of an unknown name")
+	expect.Fails(t, expect.ErrOf(CQ(0, Prefetch)), ErrNotFound, "CQ of no architecture")
 }
 
 func TestOwnMemory(t *testing.T) {

@@ -123,9 +123,9 @@ func TestDeviceMode(t *testing.T) {
 				expect.Equal(t, m.word(xy, m.scratch()+16*uint32(proc)), uint32(proc)<<16+uint32(i), "launch %d: %v left", i, proc)
 			}
 			entry := m.read(xy, m.l1.Launch+slot*m.l1.LaunchSize, int(m.l1.LaunchSize))
-			if e := binary.LittleEndian.Uint32(entry[76:]); e != 0 || entry[95] != 0 {
-				t.Errorf("launch %d: enables %#x, preload %#x left", i, e, entry[95])
-			}
+			e := binary.LittleEndian.Uint32(entry[76:])
+			expect.Equal(t, e, 0, "launch %d", i)
+			expect.Equal(t, entry[95], 0, "launch %d", i)
 			expect.Equal(t, m.word(xy, m.l1.LaunchReadPtr), uint32(i+1)%m.l1.LaunchEntries, "launch %d: read pointer", i)
 		}
 	})
@@ -368,9 +368,7 @@ func open(t *testing.T, target kmd.Target) *machine {
 	d, err := kmd.Open(t.Context(), target)
 	must(t, err)
 	t.Cleanup(func() {
-		if err := d.Fault(); err != nil {
-			t.Errorf("the device stopped: %v", err)
-		}
+		expect.Fails(t, d.Fault(), nil, "the device stopped")
 		d.Close()
 	})
 	h, err := d.Harvesting(t.Context())

@@ -194,9 +194,7 @@ func TestVariantsOfARun(t *testing.T) {
 				subs += len(r.Subs)
 			}
 		}
-		if pages := im.RelayedPages(v); len(pages) != subs {
-			t.Errorf("%s: it reads %d pages by %d entries", what, len(pages), subs)
-		}
+		expect.Equal(t, len(im.RelayedPages(v)), subs, "%s: pages that it reads by entries", what)
 	}
 	p, v := run()
 	check("first run", p, v, residentArgs|withTexts, 0)
@@ -275,9 +273,9 @@ func TestKernelsAmongTheCommands(t *testing.T) {
 			want = nil
 		}
 		expect.NoDiff(t, got, want, "%s: kernels among the commands", c.name)
-		if n := len(im.text.relays); n != relays || c.inline != (n == 0) {
-			t.Errorf("%s: %d relays, %d of them to be placed", c.name, relays, n)
-		}
+		n := len(im.text.relays)
+		expect.Equal(t, n, relays, "%s", c.name)
+		expect.Equal(t, c.inline, n == 0, "%s", c.name)
 	}
 }
 

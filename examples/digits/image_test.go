@@ -45,9 +45,7 @@ func TestParseImagesReadsLineEndings(t *testing.T) {
 		"two members of a gzip": string(compress(t, []byte(text[:20]))) + string(compress(t, []byte(text[20:]))),
 	} {
 		got, err := ParseImages(strings.NewReader(in))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect.Fails(t, err, nil, "%s", name)
 		expect.NoDiff(t, got, []Image{one}, "%s", name)
 	}
 }
@@ -107,15 +105,12 @@ func TestParseImagesNamesWhatIsWrong(t *testing.T) {
 			if images != nil {
 				t.Errorf("got %d images beside the error", len(images))
 			}
-			if pe.Line != tc.line || pe.Column != tc.column {
-				t.Errorf("at line %d, column %d, want %d, %d", pe.Line, pe.Column, tc.line, tc.column)
-			}
+			expect.Equal(t, pe.Line, tc.line, "pe.Line")
+			expect.Equal(t, pe.Column, tc.column, "pe.Column")
 			if tc.reason != nil && !errors.Is(err, tc.reason) {
 				t.Errorf("error %q is not %q", err, tc.reason)
 			}
-			if !strings.Contains(err.Error(), tc.text) {
-				t.Errorf("error %q does not say %q", err, tc.text)
-			}
+			expect.Says(t, err, nil, tc.text)
 		})
 	}
 }

@@ -1,18 +1,16 @@
 package words_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise/examples/words"
-	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func TestListIsSplitOnce(t *testing.T) {
-	all, err := words.All()
-	devtest.Must(t, err)
+	all := expect.Value(words.All())(t)
 	training, heldBack := words.Split(all)
 	if len(all) != 63849 || len(training) != 57465 || len(heldBack) != 6384 {
 		t.Errorf("%d words, %d for training and %d held back", len(all), len(training), len(heldBack))
@@ -28,18 +26,11 @@ func TestListIsSplitOnce(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	for _, w := range []string{"a", "zebra", strings.Repeat("x", words.MaxLetters)} {
-		tokens, err := words.Encode(w)
-		devtest.Must(t, err)
-		if got := words.Decode(append(append(tokens, words.End), 3, 4)); !slices.Equal(got, []string{w}) {
-			t.Errorf("%q becomes %q", w, got)
-		}
+		tokens := expect.Value(words.Encode(w))(t)
+		expect.NoDiff(t, words.Decode(append(append(tokens, words.End), 3, 4)), []string{w}, "%q becomes", w)
 	}
 	for _, w := range []string{"", "Word", "don't", strings.Repeat("x", words.MaxLetters+1)} {
-		if _, err := words.Encode(w); !errors.Is(err, words.ErrWord) {
-			t.Errorf("%q: error %v", w, err)
-		}
+		expect.Fails(t, expect.ErrOf(words.Encode(w)), words.ErrWord, "%q: error", w)
 	}
-	if got := words.Decode([]uint8{0, 1, 0}); !slices.Equal(got, []string{"", "a"}) {
-		t.Errorf("an empty word and another one: %q", got)
-	}
+	expect.NoDiff(t, words.Decode([]uint8{0, 1, 0}), []string{"", "a"}, "an empty word and another one")
 }

@@ -85,9 +85,7 @@ func TestLinkedMachines(t *testing.T) {
 		if got := m.Emulated.Spec().Name; got != want || (d.Machine() != nil) != (name == "emu:p300") {
 			t.Errorf("%s is machine %s, want %s", name, got, want)
 		}
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.Fails(t, m.Close(), nil, "m.Close()")
 	}
 }
 
@@ -135,19 +133,13 @@ func TestShare(t *testing.T) {
 		for _, o := range []*Device{s, again, s} {
 			k, err := kmd.Open(t.Context(), o.Open())
 			expect.Must(t, err)
-			if k.Arch() != d.Arch {
-				t.Errorf("%s is a %v", s.Given, k.Arch())
-			}
+			expect.Equal(t, k.Arch(), d.Arch, "%s: architecture", s.Given)
 			open = append(open, k)
 		}
 		for _, k := range open {
-			if err := k.Close(); err != nil {
-				t.Error(err)
-			}
+			expect.Fails(t, k.Close(), nil, "k.Close()")
 		}
-		if err := end(); err != nil {
-			t.Error(err)
-		}
+		expect.Fails(t, end(), nil, "end()")
 		if d.Given != name || d.Kind != Emulator || s.Kind != Simulator || s.Name != d.Name {
 			t.Errorf("%+v became %+v", d, s)
 		}

@@ -17,12 +17,8 @@ import (
 
 func TestLoaderList(t *testing.T) {
 	found, missing := parseLoader("\tlinux-vdso.so.1 (0x7ffd)\n\tlibm.so.6 => /lib/libm.so.6 (0x7f)\n\tlibfoo.so => not found\n\t/lib64/ld-linux-x86-64.so.2 (0x7f)\n")
-	if want := []string{"/lib/libm.so.6", "/lib64/ld-linux-x86-64.so.2"}; !slices.Equal(found, want) {
-		t.Errorf("found %v, want %v", found, want)
-	}
-	if want := []string{"libfoo.so"}; !slices.Equal(missing, want) {
-		t.Errorf("missing %v, want %v", missing, want)
-	}
+	expect.NoDiff(t, found, []string{"/lib/libm.so.6", "/lib64/ld-linux-x86-64.so.2"}, "found")
+	expect.NoDiff(t, missing, []string{"libfoo.so"}, "missing")
 }
 
 func TestCollect(t *testing.T) {
@@ -56,9 +52,7 @@ func TestCollect(t *testing.T) {
 			if status != c.status || c.err != nil && !errors.Is(err, c.err) || (err != nil) != (c.any || c.err != nil) {
 				t.Errorf("status %d, error %v, want %d, %v", status, err, c.status, c.err)
 			}
-			if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
-				t.Error("the machine has written outside of its share")
-			}
+			expect.Error(t, expect.ErrOf(os.Stat(filepath.Join(dir, "x")))) // outside of its share
 			if got, err := os.ReadFile(filepath.Join(share, "a", "b")); slices.Contains(c.entries, inside.ResultShare+"a/b") &&
 				(err != nil || string(got) != "3") {
 				t.Errorf("the returned file has %q, %v", got, err)
@@ -80,16 +74,12 @@ func TestCollectIsWhole(t *testing.T) {
 	}
 	results := filepath.Join(t.TempDir(), "results")
 	devtest.Must(t, os.WriteFile(results, b.Bytes()[:b.Len()-1000], 0o644))
-	if _, err := (&Program{Share: share}).collect(results); err == nil {
-		t.Error("results that end in the middle are complete")
-	}
+	expect.Error(t, expect.ErrOf((&Program{Share: share}).collect(results))) // results that end in the middle
 	want := map[string]string{"log": "before", "whole": strings.Repeat("whole", 1000)}
 	got := map[string]string{}
-	files, err := os.ReadDir(share)
-	devtest.Must(t, err)
+	files := expect.Value(os.ReadDir(share))(t)
 	for _, f := range files {
-		text, err := os.ReadFile(filepath.Join(share, f.Name()))
-		devtest.Must(t, err)
+		text := expect.Value(os.ReadFile(filepath.Join(share, f.Name())))(t)
 		got[f.Name()] = string(text)
 	}
 	expect.NoDiff(t, got, want, "the share")
@@ -105,7 +95,5 @@ func TestNeeds(t *testing.T) {
 	if got, err := needs(script); err != nil || !slices.Equal(got, []string{data}) {
 		t.Errorf("a script needs %v, %v, want its interpreter", got, err)
 	}
-	if got, err := needs(data); err != nil || len(got) != 0 {
-		t.Errorf("data needs %v, %v", got, err)
-	}
+	expect.Equal(t, len(expect.Value(needs(data))(t)), 0, "data needs")
 }

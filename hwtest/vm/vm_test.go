@@ -26,6 +26,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/vm"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu"
@@ -145,9 +146,7 @@ func TestThrownAway(t *testing.T) {
 		})
 		c.Commands = []string{"hwtest -short -unsafe -run ^(faults|traces)$/bad|hang|touches", "victim /dev/tenstorrent/0 --once"}
 		passes(ctx, t, c)
-		if n := stops.Load(); n != 3 {
-			t.Errorf("the chip has stopped %d times, want 3: once for each kernel that touches what isn't there", n)
-		}
+		expect.Equal(t, stops.Load(), 3, "stops of the chip, one for each kernel that touches what isn't there")
 	})
 }
 
@@ -162,9 +161,7 @@ func TestLife(t *testing.T) {
 				lived++
 			}
 		}
-		if want := 10; lived+len(r.Skip)-len(r.Cards) != want {
-			t.Errorf("%d cases passed, %d skipped, want %d", lived, len(r.Skip), want)
-		}
+		expect.Equal(t, lived+len(r.Skip)-len(r.Cards), 10, "%d cases passed, %d skipped", lived, len(r.Skip))
 	})
 }
 
@@ -261,8 +258,7 @@ func build(t *testing.T, dir, arch string) string {
 
 func static(t *testing.T, name string) {
 	t.Helper()
-	f, err := elf.Open(name)
-	devtest.Must(t, err)
+	f := expect.Value(elf.Open(name))(t)
 	defer f.Close()
 	libraries, err := f.ImportedLibraries()
 	devtest.Must(t, err)
@@ -281,9 +277,7 @@ func serveTo(t *testing.T, m chip.Machine, report func(error)) []string {
 	e := sim.NewMachine(m, sim.Paced())
 	devtest.Must(t, e.Err())
 	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.Fails(t, e.Close(), nil, "e.Close()")
 	})
 	var sockets []string
 	for i, b := range m.Chips {
@@ -299,16 +293,13 @@ func serveFunction(t *testing.T, fn driver.Function, a chip.Arch, board uint16, 
 	card, err := vfiouser.New(fn, vfiouser.Config{Arch: a, Board: board, Report: report})
 	devtest.Must(t, err)
 	path := filepath.Join(t.TempDir(), "card")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	devtest.Must(t, err)
+	l := expect.Value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- card.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		expect.Fails(t, <-ended, nil, "<-ended")
 	})
 	return path
 }
@@ -389,17 +380,13 @@ func TestVendorsPrograms(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v on %s: %v", p.Args, m.Name, err)
 			}
-			if status != 0 {
-				t.Errorf("%v on %s ended with status %d", p.Args, m.Name, status)
-			}
+			expect.Equal(t, status, 0, "%v on %s ended with status", p.Args, m.Name)
 			return stdout.String(), len(sockets)
 		}
 		if kmd != "" {
 			t.Run(m.Name+"/ttkmd_test", func(t *testing.T) {
 				out, cards := run(t, vm.Program{Args: []string{kmd}})
-				if n := strings.Count(out, "Testing /dev/tenstorrent/"); n != cards {
-					t.Errorf("it tested %d cards, want %d", n, cards)
-				}
+				expect.Equal(t, strings.Count(out, "Testing /dev/tenstorrent/"), cards, "cards that it tested")
 				t.Logf("cards: %d, pairs: %d", cards, cards*cards)
 			})
 		}

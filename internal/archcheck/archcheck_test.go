@@ -176,9 +176,7 @@ func TestModulesOfLibrary(t *testing.T) {
 	out := goList(t, []string{"GOOS=linux", "GOARCH=amd64"}, "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", module)
 	got := slices.Compact(slices.Sorted(strings.FieldsSeq(out)))
 	got = slices.DeleteFunc(got, func(m string) bool { return m == module })
-	if want := slices.Sorted(slices.Values(external)); !slices.Equal(got, want) {
-		t.Errorf("the library needs the modules %v, want %v", got, want)
-	}
+	expect.NoDiff(t, got, slices.Sorted(slices.Values(external)), "the library needs the modules")
 }
 
 var update = flag.Bool("update", false, "write generated parts of pages anew")
@@ -194,8 +192,7 @@ var (
 
 func page(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	devtest.Must(t, err)
+	b := expect.Value(os.ReadFile(path))(t)
 	return pageCode.ReplaceAllString(string(b), "")
 }
 
@@ -212,8 +209,7 @@ func anchors(text string) (all map[string]bool, sections []string) {
 }
 
 func TestPages(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
-	devtest.Must(t, err)
+	pages := expect.Value(filepath.Glob("../../docs/*.md"))(t)
 	for _, path := range append(pages, "../../README.md") {
 		text := page(t, path)
 		_, sections := anchors(text)
@@ -253,8 +249,7 @@ func TestPages(t *testing.T) {
 
 func TestPackagesPage(t *testing.T) {
 	const path, begin, end = "../../docs/architecture.md", "<!-- go test ./internal/archcheck -update -->\n", "<!-- end -->\n"
-	b, err := os.ReadFile(path)
-	devtest.Must(t, err)
+	b := expect.Value(os.ReadFile(path))(t)
 	before, rest, ok1 := strings.Cut(string(b), begin)
 	got, after, ok2 := strings.Cut(rest, end)
 	if !ok1 || !ok2 {
@@ -304,8 +299,7 @@ type promise struct {
 
 func readPromises(t *testing.T) []promise {
 	t.Helper()
-	b, err := os.ReadFile(promisesFile)
-	devtest.Must(t, err)
+	b := expect.Value(os.ReadFile(promisesFile))(t)
 	list := func(s string) []string {
 		var out []string
 		for e := range strings.SplitSeq(s, ";") {
@@ -360,8 +354,7 @@ func TestPromises(t *testing.T) {
 	if *update {
 		devtest.Must(t, os.WriteFile(file, []byte(want), 0o644))
 	}
-	got, err := os.ReadFile(file)
-	devtest.Must(t, err)
+	got := expect.Value(os.ReadFile(file))(t)
 	expect.NoDiff(t, string(got), want, "%s isn't what %s says, `go test ./internal/archcheck -update` writes it", file, promisesFile)
 }
 
@@ -394,8 +387,7 @@ func testsOfTree(t *testing.T) map[string]bool {
 
 func programsOfTTNN(t *testing.T) map[string]bool {
 	t.Helper()
-	b, err := os.ReadFile("../ttnn/testdata/programs/golden.json")
-	devtest.Must(t, err)
+	b := expect.Value(os.ReadFile("../ttnn/testdata/programs/golden.json"))(t)
 	var golden struct {
 		Wheels map[string]map[string]map[string]json.RawMessage
 	}

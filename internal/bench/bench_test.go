@@ -76,10 +76,9 @@ func TestReplayReport(t *testing.T) {
 	noDiff(t, ids, want, "figures")
 	one, _ := r.Figure(want[0])
 	three, _ := r.Figure(want[1])
-	if *one.Bytes != *three.Bytes || *one.Allocs != 0 || *three.Allocs != 0 {
-		t.Errorf("a replay of 1 program sends %v B and allocates %v times, one of 3 programs %v B and %v times", *one.Bytes, *one.Allocs,
-			*three.Bytes, *three.Allocs)
-	}
+	expect.Equal(t, *one.Bytes, *three.Bytes, "*one.Bytes")
+	expect.Equal(t, *one.Allocs, 0, "*one.Allocs")
+	expect.Equal(t, *three.Allocs, 0, "*three.Allocs")
 	if !slices.ContainsFunc(one.Ratios, func(r report.Ratio) bool { return r.To == report.MemcpySame }) {
 		t.Error("no ratio to a copy of the same bytes")
 	}
@@ -214,9 +213,7 @@ func TestSummaryRows(t *testing.T) {
 
 func TestSummaryAlone(t *testing.T) {
 	for _, families := range [][]string{{"open", Summarized}, {"replays"}} {
-		if _, err := Run(t.Context(), Config{Families: families}); !errors.Is(err, ErrFamily) {
-			t.Errorf("%q: %v", families, err)
-		}
+		expect.Fails(t, expect.ErrOf(Run(t.Context(), Config{Families: families})), ErrFamily, "%q", families)
 	}
 	all, err := pick(nil)
 	must(t, err)
@@ -281,9 +278,7 @@ func TestPlot(t *testing.T) {
 		}
 	}
 	for who, n := range map[string]int{"commands alone: 42.3<": 1, "programs=1: 8<": 1, "programs=1000: 8<": 1, "programs=10: 3.1<": 1} {
-		if got := strings.Count(page, who); got != n {
-			t.Errorf("%q is drawn %d times, want %d", who, got, n)
-		}
+		expect.Equal(t, strings.Count(page, who), n, "%q is drawn", who)
 	}
 	if regexp.MustCompile(`(?i)(src|href)="|@import|<emu>`).MatchString(page) {
 		t.Error("the page needs something from elsewhere, or a name of the report is markup")

@@ -3,8 +3,6 @@ package devtest
 import (
 	"encoding/binary"
 	"errors"
-	"strings"
-	"testing"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -30,27 +28,6 @@ func Must(t Fataler, err error) {
 		t.Log(h.Detail())
 	}
 	t.Fatal(err)
-}
-
-// Says fails the test unless the error is one line of text that has all parts in order.
-func Says(t testing.TB, err error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("no error, want one that says %q", parts)
-		return
-	}
-	rest := err.Error()
-	for _, p := range parts {
-		_, after, ok := strings.Cut(rest, p)
-		if !ok {
-			t.Errorf("error %q doesn't say %q", err, p)
-			return
-		}
-		rest = after
-	}
-	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("error has more than one line: %q", err)
-	}
 }
 
 // Words returns n bytes of words that count up from first.

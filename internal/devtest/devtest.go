@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -29,9 +30,7 @@ func Open(t *testing.T, target kmd.Target, opts ...reprise.Option) *Bench {
 	dev, err := reprise.Open(t.Context(), target, opts...)
 	Must(t, err)
 	t.Cleanup(func() {
-		if err := dev.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		expect.Fails(t, dev.Close(context.WithoutCancel(t.Context())), nil, "close")
 	})
 	return &Bench{T: t, Ctx: t.Context(), Dev: dev, Queue: dev.Queue(0)}
 }
@@ -54,10 +53,10 @@ func (b *Bench) Must(err error) {
 	Must(b, err)
 }
 
-// Says fails the test unless the error is one line of text that has all parts in order.
+// Says is [expect.Says] for any error.
 func (b *Bench) Says(err error, parts ...string) {
 	b.Helper()
-	Says(b, err, parts...)
+	expect.Says(b, err, nil, parts...)
 }
 
 // Pages is a DRAM buffer of n pages of 64 B.

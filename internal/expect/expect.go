@@ -3,6 +3,8 @@ package expect
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -31,6 +33,9 @@ func Value[V any](v V, err error) func(TB) V {
 	}
 }
 
+// ErrOf returns the error of a call with a result.
+func ErrOf[V any](_ V, err error) error { return err }
+
 // Equal fails the test unless got is want, and formats what it is.
 func Equal[V comparable](t TB, got, want V, what string, args ...any) {
 	t.Helper()
@@ -52,5 +57,27 @@ func Fails(t TB, err, want error, what string, args ...any) {
 	t.Helper()
 	if !errors.Is(err, want) {
 		t.Errorf(what+": %v, want %v", append(args, err, want)...)
+	}
+}
+
+// Error fails the test unless err is an error.
+func Error(t TB, err error) {
+	t.Helper()
+	Says(t, err, nil)
+}
+
+// Says fails the test unless err is want, or any error if want is nil, and one line of text that
+// has all parts in order.
+func Says(t TB, err, want error, parts ...string) {
+	t.Helper()
+	rest := fmt.Sprint(err)
+	ok := err != nil && (want == nil || errors.Is(err, want)) && !strings.Contains(rest, "\n")
+	for _, p := range parts {
+		var found bool
+		_, rest, found = strings.Cut(rest, p)
+		ok = ok && found
+	}
+	if !ok {
+		t.Errorf("error %v, want one line that is %v and says %q", err, want, parts)
 	}
 }

@@ -124,9 +124,7 @@ func TestReadDamaged(t *testing.T) {
 		t.Errorf("no file: %v, %v", list, err)
 	}
 	expect.Must(t, os.WriteFile(path, []byte(`[{"check":`), 0o600))
-	if _, err := Read(path); err == nil {
-		t.Error("half a file is read")
-	}
+	expect.Error(t, expect.ErrOf(Read(path))) // half a file
 }
 
 func TestKnown(t *testing.T) {
@@ -163,9 +161,7 @@ func TestTakenFindings(t *testing.T) {
 		if list, err := Read(g.File); err != nil || len(list) != 1 {
 			t.Fatalf("%d findings: %v", len(list), err)
 		}
-		if err := os.Rename(g.File, g.File+".taken"); err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, os.Rename(g.File, g.File+".taken"))
 	}
 	err := g.Close()
 	if list, _ := Read(g.File); err != nil || len(list) != 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/images"
 )
 
@@ -70,14 +71,12 @@ func TestCheck(t *testing.T) {
 	}
 	read := func() []byte {
 		t.Helper()
-		file, err := os.ReadFile(archive)
-		devtest.Must(t, err)
+		file := expect.Value(os.ReadFile(archive))(t)
 		return file
 	}
 	repack := func(change func(files map[string][]byte)) {
 		t.Helper()
-		files, err := images.Unpack(read())
-		devtest.Must(t, err)
+		files := expect.Value(images.Unpack(read()))(t)
 		change(files)
 		packed, err := images.Pack(files)
 		devtest.Must(t, errors.Join(err, os.WriteFile(archive, packed, 0o644)))
@@ -101,18 +100,14 @@ func TestCheck(t *testing.T) {
 	check(strings.TrimSuffix(all, ", "+name))
 	rebuild(nil)
 	check("")
-	if _, err := os.Stat(orphan); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the orphan is still there: %v", err)
-	}
+	expect.Fails(t, expect.ErrOf(os.Stat(orphan)), os.ErrNotExist, "the orphan is still there")
 	if !bytes.Equal(built, read()) {
 		t.Error("the archive is not the one that was built first")
 	}
 
 	targets = nil
 	rebuild(nil)
-	if _, err := os.Stat(archive); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the archive without images is still there: %v", err)
-	}
+	expect.Fails(t, expect.ErrOf(os.Stat(archive)), os.ErrNotExist, "the archive without images is still there")
 }
 
 // Compressed bytes depend on the version of compress/gzip.
@@ -122,8 +117,7 @@ func TestCheckArchive(t *testing.T) {
 	targets := []target{testKernel(chip.Wormhole, "store.c")}
 	devtest.Must(t, build(tools, dir, targets, false, nil))
 	file := filepath.Join(dir, "wormhole.tar.gz")
-	archive, err := os.ReadFile(file)
-	devtest.Must(t, err)
+	archive := expect.Value(os.ReadFile(file))(t)
 	archive[9] ^= 1 // the operating system in gzip's header
 	for want, content := range map[string][]byte{"": archive, "wormhole.tar.gz": archive[:len(archive)/2]} {
 		devtest.Must(t, os.WriteFile(file, content, 0o644))
@@ -139,9 +133,7 @@ func TestNoCompiler(t *testing.T) {
 	devtest.Must(t, err)
 	tools := toolchain{ctx: t.Context(), prefix: "no-such-prefix-", root: root, work: t.TempDir()}
 	_, err = tools.images(testKernel(chip.Wormhole, "store.c"))
-	if err == nil || !strings.Contains(err.Error(), "gcc-riscv64-unknown-elf") {
-		t.Errorf("%v", err)
-	}
+	expect.Says(t, err, nil, "gcc-riscv64-unknown-elf")
 }
 
 func TestUnknownSet(t *testing.T) {
@@ -153,12 +145,8 @@ func TestUnknownSet(t *testing.T) {
 }
 
 func TestFlatten(t *testing.T) {
-	if _, err := flatten([]byte("text")); err == nil {
-		t.Error("no error for what is not ELF")
-	}
+	expect.Error(t, expect.ErrOf(flatten([]byte("text"))))
 	made, err := tools(t).images(testKernel(chip.Wormhole, "exchange.cpp"))
 	devtest.Must(t, err)
-	if _, err := flatten(made["wormhole/exchange.cpp.elf"]); err == nil || !strings.Contains(err.Error(), "segment") {
-		t.Errorf("a kernel with data in local RAM: %v", err)
-	}
+	expect.Says(t, expect.ErrOf(flatten(made["wormhole/exchange.cpp.elf"])), nil, "segment")
 }

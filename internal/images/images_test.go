@@ -98,9 +98,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for _, files := range []map[string][]byte{{"../a": nil}, {strings.Repeat("a", 300): nil}, {"a": make([]byte, maxUnpacked)}} {
-		if _, err := Pack(files); err == nil {
-			t.Error("packed what can't be unpacked")
-		}
+		expect.Error(t, expect.ErrOf(Pack(files)))
 	}
 }
 
@@ -146,9 +144,7 @@ func TestSet(t *testing.T) {
 	_, noChip := s.ELF(0, "copy")
 	_, noArchive := New(fstest.MapFS{}, "dir").ELF(chip.Wormhole, "copy")
 	for _, err := range []error{noFile, noChip, noArchive} {
-		if !errors.Is(err, fs.ErrNotExist) {
-			t.Error(err)
-		}
+		expect.Fails(t, err, fs.ErrNotExist, "error")
 	}
 }
 

@@ -113,10 +113,10 @@ func TestParityWithNewerRequests(t *testing.T) {
 			continue
 		}
 		for i, w := range n.fields {
-			if f := n.typ.Field(i); f.Name != w.name || f.Offset != w.offset || f.Type.Size() != w.size {
-				t.Errorf("%v.%s at %d of %d bytes, want %s at %d of %d", n.typ, f.Name, f.Offset, f.Type.Size(),
-					w.name, w.offset, w.size)
-			}
+			f := n.typ.Field(i)
+			expect.Equal(t, f.Name, w.name, "%v", n.typ)
+			expect.Equal(t, f.Offset, w.offset, "%v", n.typ)
+			expect.Equal(t, f.Type.Size(), w.size, "%v", n.typ)
 		}
 	}
 }
@@ -204,9 +204,8 @@ func TestRequestNumbers(t *testing.T) {
 	}
 	expect.Equal(t, len(ours), len(h.Ioctls), "requests")
 	for name, n := range h.Ioctls {
-		if ours[name] != Magic<<8|n || RequestName(uint32(ours[name])) != name {
-			t.Errorf("%s is %#x, header says %#x", name, ours[name], Magic<<8|n)
-		}
+		expect.Equal(t, ours[name], Magic<<8|n, "ours[name]")
+		expect.Equal(t, RequestName(uint32(ours[name])), name, "RequestName(uint32(ours[name]))")
 	}
 }
 
@@ -218,13 +217,9 @@ func TestBytesAliasTheArgument(t *testing.T) {
 	}
 	b[8] = 0x34
 	b[9] = 0x12
-	if a.In.Config.Addr != 0x1234 {
-		t.Errorf("Addr %#x after a store through the bytes", a.In.Config.Addr)
-	}
+	expect.Equal(t, a.In.Config.Addr, 0x1234, "Addr")
 	a.In.ID = 7
-	if b[0] != 7 {
-		t.Errorf("byte 0 is %d after a store through the struct", b[0])
-	}
+	expect.Equal(t, b[0], 7, "byte 0")
 }
 
 func TestPowerValidity(t *testing.T) {

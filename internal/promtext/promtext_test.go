@@ -59,9 +59,7 @@ c_seconds_count{x="z"} 0
 	if n, err := w.WriteTo(&got); n != 0 || err != nil || got.Len() != 0 {
 		t.Errorf("a Writer that was written: %d, %v, %q", n, err, got.String())
 	}
-	if _, err := w.WriteTo(broken{}); !errors.Is(err, errBroken) {
-		t.Errorf("the writer's error: %v", err)
-	}
+	expect.Fails(t, expect.ErrOf(w.WriteTo(broken{})), errBroken, "the writer's error")
 }
 
 var errBroken = errors.New("broken")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/sim/libttsim"
@@ -67,8 +68,7 @@ func TestMonitored(t *testing.T) {
 		case <-time.After(100 * time.Millisecond):
 		}
 		devtest.Must(t, usage.Watch(usage.Dir))
-		s, err := usage.Read(usage.Dir)
-		devtest.Must(t, err)
+		s := expect.Value(usage.Read(usage.Dir))(t)
 		for _, e := range s.Entries {
 			seen = seen || strings.HasSuffix(e.Device.Name, "for TT-NN") && e.PID == cmd.Process.Pid && e.Activity.Busy > 0 &&
 				len(e.Memory) == 1 &&
@@ -86,9 +86,7 @@ func prepared(t *testing.T) (*ttnn.Installation, string) {
 	in, err := ttnn.Find(t.Context(), python, "")
 	devtest.Must(t, err)
 	path := filepath.Join(t.TempDir(), ttnn.LibraryName)
-	if err := (&ttnn.Libraries{Source: ".."}).Build(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, (&ttnn.Libraries{Source: ".."}).Build(t.Context(), path))
 	return in, path
 }
 
@@ -126,8 +124,7 @@ type programLine struct {
 
 func readGolden(t *testing.T) *goldenFile {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(programsFolder, "golden.json"))
-	devtest.Must(t, err)
+	b := expect.Value(os.ReadFile(filepath.Join(programsFolder, "golden.json")))(t)
 	golden := new(goldenFile)
 	if err := json.Unmarshal(b, golden); err != nil {
 		t.Fatalf("golden.json: %v", err)
@@ -159,8 +156,7 @@ func (c *corpus) command(ctx context.Context, t *testing.T, chipName string, arg
 	t.Helper()
 	arch, err := chip.ParseArch(chipName)
 	devtest.Must(t, err)
-	script, err := filepath.Abs(filepath.Join(programsFolder, "main.py"))
-	devtest.Must(t, err)
+	script := expect.Value(filepath.Abs(filepath.Join(programsFolder, "main.py")))(t)
 	return pythonOn(ctx, t, c.installation, c.library, c.cache, ttnn.MachineOf(arch), append([]string{script}, args...)...)
 }
 
@@ -343,9 +339,7 @@ func TestProgramsGolden(t *testing.T) {
 						kinds++
 					}
 				}
-				if kinds != 1 {
-					t.Errorf("%s %s %s: has %d of sha256, ttsim and wheel, want one", wheel, chip, name, kinds)
-				}
+				expect.Equal(t, kinds, 1, "%s %s %s: kinds", wheel, chip, name)
 				if (e.Ours == "") != (e.Why == "") || e.Ours != "" && e.TTSim == "" {
 					t.Errorf("%s %s %s: ours and why belong together, beside ttsim", wheel, chip, name)
 				}
@@ -398,10 +392,7 @@ func runMachines(t *testing.T, cases []machineCase) {
 				t.Setenv("TT_METAL_SLOW_DISPATCH_MODE", "1")
 			}
 			args := strings.Fields(c.program)
-			script, err := filepath.Abs(filepath.Join("testdata", args[0]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			script := expect.Value(filepath.Abs(filepath.Join("testdata", args[0])))(t)
 			ctx, cancel := context.WithTimeout(t.Context(), machineTimeout)
 			defer cancel()
 			out, err := pythonOn(ctx, t, in, library, cache, c.machine, append([]string{script}, args[1:]...)...).CombinedOutput()

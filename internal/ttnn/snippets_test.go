@@ -22,6 +22,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -45,10 +46,7 @@ func TestSnippets(t *testing.T) {
 				if name != "wormhole" {
 					effort.Long(t)
 				}
-				dev, err := reprise.Open(t.Context(), open(), s.options...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				dev := expect.Value(reprise.Open(t.Context(), open(), s.options...))(t)
 				b := &seed{T: t, ctx: t.Context(), dev: dev, Device: ops.New(dev)}
 				defer func() {
 					b.must(errors.Join(b.Release(context.WithoutCancel(b.ctx)), dev.Close(context.WithoutCancel(b.ctx))))
@@ -56,9 +54,7 @@ func TestSnippets(t *testing.T) {
 				result := s.run(b)
 				h := sha256.New()
 				update(h, result)
-				if want := entries[snippet]; hex.EncodeToString(h.Sum(nil)) != want.digest() {
-					t.Errorf("%v gives another digest than TT-NN (%s)", result, want)
-				}
+				expect.Equal(t, hex.EncodeToString(h.Sum(nil)), entries[snippet].digest(), "%v: digest of the result", result)
 			})
 		}
 	}
@@ -145,9 +141,7 @@ type seed struct {
 
 func (b *seed) must(err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.Must(b, err)
 }
 
 func must[T any](b *seed) func(T, error) T {

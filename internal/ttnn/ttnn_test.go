@@ -62,9 +62,7 @@ func TestFind(t *testing.T) {
 	devtest.Must(t, err)
 	want := &Installation{Python: "/venv/bin/python", PythonVersion: "3.12.1", Dir: "/venv/ttnn", Text: "0.77.0",
 		Version: Version{0, 77, 0}}
-	if diff := cmp.Diff(want, in); diff != "" {
-		t.Error(diff)
-	}
+	expect.NoDiff(t, in, want, "in")
 	for _, c := range []struct {
 		name, python, fix string
 		kind              error
@@ -84,9 +82,7 @@ func TestFind(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Find(ctx, ok, ""); !errors.Is(err, context.Canceled) {
-		t.Errorf("canceled: %v", err)
-	}
+	expect.Fails(t, expect.ErrOf(Find(ctx, ok, "")), context.Canceled, "canceled")
 }
 
 func installed(t *testing.T, v Version) *Installation {
@@ -129,9 +125,7 @@ func TestPrepare(t *testing.T) {
 			Settings: libttsim.Settings{Machine: c.machine, Checks: c.checks}}
 		env, err := r.Prepare(c.environ)
 		if c.err != "" {
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%s, %v: %v, want %q", c.machine, c.version, err, c.err)
-			}
+			expect.Says(t, err, nil, c.err)
 			continue
 		}
 		if err != nil {
@@ -149,17 +143,14 @@ func TestPrepare(t *testing.T) {
 			case "PYTHONPATH":
 				expect.Equal(t, value, filepath.Dir(library), "%s: %s", c.machine, v)
 			case libttsim.Variable:
-				if s, err := libttsim.ParseSettings(value); err != nil || s.Machine != c.machine {
-					t.Errorf("%s: %s: %v", c.machine, v, err)
-				}
+				expect.Equal(t, expect.Value(libttsim.ParseSettings(value))(t).Machine, c.machine, "%s", v)
 			default:
 				got[name] = value
 			}
 		}
 		expect.NoDiff(t, got, c.set, "%s, %v: environment", c.machine, c.version)
 		var files []string
-		list, err := os.ReadDir(filepath.Dir(library))
-		devtest.Must(t, err)
+		list := expect.Value(os.ReadDir(filepath.Dir(library)))(t)
 		for _, f := range list {
 			files = append(files, f.Name())
 		}
@@ -184,20 +175,15 @@ func TestPrepareWithoutCache(t *testing.T) {
 	devtest.Must(t, os.WriteFile(file, nil, 0o644))
 	r := &Run{Installation: installed(t, Version{0, 77, 0}), Library: "/a/libttsim.so", Cache: filepath.Join(file, "cache"),
 		Settings: libttsim.Settings{Machine: "p150"}}
-	if _, err := r.Prepare(nil); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "XDG_CACHE_HOME") {
-		t.Error(err)
-	}
+	expect.Says(t, expect.ErrOf(r.Prepare(nil)), ErrUnusable, "XDG_CACHE_HOME")
 	r.Installation.Dir = t.TempDir()
-	if _, err := r.Prepare(nil); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "no description of a blackhole") {
-		t.Error(err)
-	}
+	expect.Says(t, expect.ErrOf(r.Prepare(nil)), ErrUnusable, "no description of a blackhole")
 }
 
 func TestCheckLibrary(t *testing.T) {
 	other := filepath.Join(t.TempDir(), LibraryName)
 	devtest.Must(t, os.WriteFile(other, []byte("\x7fELF"), 0o644))
-	test, err := os.Executable()
-	devtest.Must(t, err)
+	test := expect.Value(os.Executable())(t)
 	for _, path := range []string{other, test, filepath.Join(t.TempDir(), "none")} {
 		expect.Fails(t, CheckLibrary(path), ErrNoLibrary, "%s", path)
 	}

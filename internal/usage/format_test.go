@@ -2,7 +2,6 @@ package usage
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -46,9 +45,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no process", func(b []byte) []byte { b[16] = 0; return b }, "process 0"},
 		{"a process that can't be", func(b []byte) []byte { b[19] = 0xFF; return b }, "process 42781"},
 	} {
-		if _, err := Decode(c.change(encoded(&good))); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: error %v doesn't say %q", c.name, err, c.says)
-		}
+		expect.Says(t, second(Decode(c.change(encoded(&good)))), ErrFormat, c.says)
 	}
 }
 
@@ -97,9 +94,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		e, err := Decode(b)
 		if err != nil {
-			if !errors.Is(err, ErrFormat) {
-				t.Errorf("error %v of no kind", err)
-			}
+			expect.Fails(t, err, ErrFormat, "error")
 			return
 		}
 		for _, s := range []string{e.Command, e.Device.Name, e.Device.PCI, e.Device.Serial, e.Device.Arch} {

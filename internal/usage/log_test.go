@@ -4,7 +4,6 @@ package usage
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 var card = Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Serial: "0100014511000001", Arch: "blackhole", NUMANode: -1}
@@ -29,9 +29,7 @@ func create(t testing.TB, dir string, d Device) *Log {
 	l, err := Create(dir, d)
 	must(t, err)
 	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.Fails(t, l.Close(), nil, "l.Close()")
 	})
 	return l
 }
@@ -75,11 +73,9 @@ func TestReadersSeeWhatWasSet(t *testing.T) {
 	if age := time.Since(got.Opened); age < 0 || age > time.Minute {
 		t.Errorf("the log was made %v ago", age)
 	}
-	st, err := os.Stat(l.Path())
-	must(t, err)
-	if st.Mode().Perm() != 0o444 || st.Size() != Size {
-		t.Errorf("the file has mode %v and %d B, want 0444 and %d", st.Mode().Perm(), st.Size(), Size)
-	}
+	st := expect.Value(os.Stat(l.Path()))(t)
+	expect.Equal(t, st.Mode().Perm(), 0o444, "st.Mode().Perm()")
+	expect.Equal(t, st.Size(), Size, "st.Size()")
 }
 
 func TestCloseDeletesTheLog(t *testing.T) {
@@ -89,9 +85,7 @@ func TestCloseDeletesTheLog(t *testing.T) {
 		must(t, l.Close())
 		l.Set(allocator.DRAM, allocator.Usage{Allocated: 1})
 	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
-		t.Errorf("after Close the directory has %v (%v)", files, err)
-	}
+	expect.Equal(t, len(expect.Value(os.ReadDir(dir))(t)), 0, "after Close the directory has")
 }
 
 func TestCloseUnlocksWhatReadersHaveOpen(t *testing.T) {
@@ -120,10 +114,7 @@ func TestWriterSurvivesACutFile(t *testing.T) {
 }
 
 func TestCreateFails(t *testing.T) {
-	if _, err := Create(filepath.Join(t.TempDir(), "none"), card); !errors.Is(err, os.ErrNotExist) ||
-		!strings.Contains(err.Error(), "usage: create: ") {
-		t.Errorf("a directory that isn't there: %v", err)
-	}
+	expect.Says(t, second(Create(filepath.Join(t.TempDir(), "none"), card)), os.ErrNotExist, "usage: create: ")
 }
 
 func TestSetAllocatesNothing(t *testing.T) {
@@ -201,9 +192,7 @@ func writer(t *testing.T, dir string) (*exec.Cmd, string) {
 	must(t, c.Start())
 	t.Cleanup(func() { _, _ = c.Process.Kill(), c.Wait() })
 	var path string
-	if _, err := fmt.Fscanln(out, &path); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(fmt.Fscanln(out, &path))(t)
 	return c, path
 }
 
@@ -251,8 +240,7 @@ func TestOthersWatch(t *testing.T) {
 	old := time.Now().Add(-time.Minute)
 	must(t, os.Chtimes(filepath.Join(dir, watchName), old, old))
 	bin := filepath.Join(dir, "test")
-	b, err := os.ReadFile(os.Args[0])
-	must(t, err)
+	b := expect.Value(os.ReadFile(os.Args[0]))(t)
 	must(t, os.WriteFile(bin, b, 0o755))
 	c := exec.Command(bin, "-test.run=^TestOthersWatch$")
 	c.Dir, c.Env = dir, append(os.Environ(), watcherDir+"="+dir)
@@ -299,9 +287,7 @@ func TestKilledWriters(t *testing.T) {
 		}
 		fails(t, second(os.Stat(path)), os.ErrNotExist, "the dead log is still there")
 	}
-	if _, err := os.Stat(mine.Path()); err != nil {
-		t.Errorf("the live log is gone: %v", err)
-	}
+	expect.Fails(t, second(os.Stat(mine.Path())), nil, "the live log is gone")
 	c, path := writer(t, dir)
 	_, _ = c.Process.Kill(), c.Wait()
 	create(t, dir, card)
@@ -403,13 +389,9 @@ func TestWhichLogsAreDead(t *testing.T) {
 				t.Errorf("%d live, %d dead, problems %v; want %d dead of 1", len(s.Entries), s.Dead, s.Problems, want)
 			}
 			for _, e := range s.Entries {
-				if want := e.Namespace != namespace(); e.Foreign != want {
-					t.Errorf("its process id is another container's: %t, want %t", e.Foreign, want)
-				}
+				expect.Equal(t, e.Foreign, e.Namespace != namespace(), "its process id is another container's")
 			}
-			if n, err := Sweep(dir); err != nil || n != s.Dead {
-				t.Errorf("Sweep deleted %d (%v), %d are dead", n, err, s.Dead)
-			}
+			expect.Equal(t, expect.Value(Sweep(dir))(t), s.Dead, "Sweep deleted")
 		})
 	}
 }
@@ -445,25 +427,23 @@ func TestForeignFiles(t *testing.T) {
 		got = append(got, strings.TrimPrefix(name, dir+"/"))
 	}
 	noDiff(t, got, want, "problems")
-	if n, err := Sweep(dir); n != 0 || err != nil {
-		t.Errorf("Sweep deleted %d foreign files (%v)", n, err)
-	}
+	n, err := Sweep(dir)
+	expect.Equal(t, n, 0, "foreign files that Sweep deleted")
+	expect.Fails(t, err, nil, "error")
 	old := time.Now().Add(-2 * unfinished)
 	for _, name := range []string{"reprise.1.00000004", "reprise.1.00000005"} {
 		must(t, os.Chtimes(at(name), old, old))
 	}
-	if n, err := Sweep(dir); n != 2 || err != nil {
-		t.Errorf("Sweep deleted %d logs that won't be finished (%v), want 2", n, err)
-	}
+	n, err = Sweep(dir)
+	expect.Equal(t, n, 2, "logs that won't be finished")
+	expect.Fails(t, err, nil, "error")
 }
 
 // A file that is cut off takes the memory away under the reader.
 func TestReaderSurvivesACutFile(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	must(t, l.file.Truncate(0))
-	if _, err := new(reader).copy(l.mem); !errors.Is(err, ErrTruncated) {
-		t.Errorf("got %v, want %v", err, ErrTruncated)
-	}
+	expect.Fails(t, second(new(reader).copy(l.mem)), ErrTruncated, "new(reader).copy(l.mem)")
 }
 
 func TestTooManyLogs(t *testing.T) {

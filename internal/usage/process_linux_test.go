@@ -1,6 +1,10 @@
 package usage
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/reprise-tt/reprise/internal/expect"
+)
 
 // A program's name may look like the rest of the line.
 func TestParseStart(t *testing.T) {
@@ -16,8 +20,6 @@ func TestParseStart(t *testing.T) {
 		{"7 (sleep) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 x 99", 0},
 		{"", 0},
 	} {
-		if got := parseStart([]byte(c.stat)); got != c.want {
-			t.Errorf("%q: %d, want %d", c.stat, got, c.want)
-		}
+		expect.Equal(t, parseStart([]byte(c.stat)), c.want, "%q", c.stat)
 	}
 }

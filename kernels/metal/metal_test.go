@@ -84,9 +84,7 @@ func TestOpenFirmware(t *testing.T) {
 					t.Errorf("%v %v: %v %v, %d and %d banks", r, arch, f.Layout.Revision, f.Layout.Arch, f.DRAMBanks, f.L1Banks)
 				}
 				for p, m := range ms {
-					if got, err := f.Processor(load(t, m.Kernel())); err != nil || got != chip.Processor(p) {
-						t.Errorf("%v %v: kernel of %v: %v, %v", r, arch, chip.Processor(p), got, err)
-					}
+					expect.Equal(t, expect.Value(f.Processor(load(t, m.Kernel())))(t), chip.Processor(p), "%v %v: kernel of", r, arch)
 				}
 			}
 		}
@@ -137,9 +135,7 @@ func TestOpenFirmwareRefuses(t *testing.T) {
 			if tt.want == nil && !errors.As(err, &unknown) || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
-			if !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("%v: does not say %q", err, tt.says)
-			}
+			expect.Says(t, err, nil, tt.says)
 		})
 	}
 	t.Run("the folder above", func(t *testing.T) {
@@ -147,9 +143,7 @@ func TestOpenFirmwareRefuses(t *testing.T) {
 		dir := filepath.Join(root, "1234", "firmware", "5678")
 		write(t, dir, firmware(t, revision, chip.Blackhole))
 		for _, at := range []string{root, filepath.Join(root, "1234"), filepath.Dir(dir)} {
-			if _, err := OpenFirmware(at); err == nil || !strings.Contains(err.Error(), "base firmware is in "+dir) {
-				t.Errorf("%s: %v", at, err)
-			}
+			expect.Says(t, second(OpenFirmware(at)), nil, "base firmware is in "+dir)
 		}
 	})
 }
@@ -187,9 +181,7 @@ func TestCheck(t *testing.T) {
 		})
 	}
 	for _, im := range []*kernels.Image{nil, {Text: make([]byte, 16)}} {
-		if _, err := f.Processor(im); !errors.Is(err, ErrNotMetal) {
-			t.Error(err)
-		}
+		expect.Fails(t, second(f.Processor(im)), ErrNotMetal, "f.Processor(im)")
 	}
 }
 
@@ -241,9 +233,7 @@ func TestCache(t *testing.T) {
 			{Path: filepath.Join(at, "a4347c0dda/111/kernels/deep/router/5/erisc/erisc.elf"), Processor: "erisc",
 				Name: "deep/router", Hash: "5", Build: "111", Commit: "a4347c0dda"},
 		}
-		if !slices.Equal(c.Ethernet, want) {
-			t.Errorf("%+v", c.Ethernet)
-		}
+		expect.NoDiff(t, c.Ethernet, want, "c.Ethernet")
 		if _, _, err := OpenKernel(t.Context(), want[1].Path); !errors.Is(err, ErrEthernet) {
 			t.Error(err)
 		}
@@ -251,9 +241,7 @@ func TestCache(t *testing.T) {
 			k := &c.Kernels[i]
 			im, err := k.Load()
 			if k.Name == "broken" {
-				if !errors.Is(err, kernels.ErrNotELF) {
-					t.Error(err)
-				}
+				expect.Fails(t, err, kernels.ErrNotELF, "error")
 				continue
 			}
 			must(t, err)
@@ -306,9 +294,7 @@ func TestCache(t *testing.T) {
 
 func TestOpenCacheRefuses(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := OpenCache(t.Context(), dir); !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), "TT_METAL_CACHE") {
-		t.Error(err)
-	}
+	expect.Says(t, second(OpenCache(t.Context(), dir)), ErrEmpty, "TT_METAL_CACHE")
 	if _, err := OpenCache(t.Context(), filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -408,8 +394,7 @@ func compiled(t *testing.T, source string, flags ...string) []byte {
 	if text, err := exec.CommandContext(t.Context(), gcc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	file, err := os.ReadFile(out)
-	must(t, err)
+	file := expect.Value(os.ReadFile(out))(t)
 	return file
 }
 
@@ -579,7 +564,5 @@ func TestOpenNoQueueFirmware(t *testing.T) {
 	fails(t, second(OpenQueueFirmware(ctx, t.TempDir())), context.Canceled, "context that has ended")
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "cq_prefetch_brisc.elf"), []byte("\x7fELF"), 0o600))
-	if _, err := OpenQueueFirmware(t.Context(), dir); err == nil {
-		t.Error("a file that is no ELF file: no error")
-	}
+	expect.Error(t, second(OpenQueueFirmware(t.Context(), dir)))
 }

@@ -72,9 +72,7 @@ func listen(b *devtest.Bench, o print.Options) (*print.Listener, *[]print.Record
 	l, err := print.Listen(b.Dev.Debug(), func(r print.Record) { got = append(got, r) }, o)
 	b.Must(err)
 	b.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			b.Error(err)
-		}
+		expect.Fails(b, l.Close(), nil, "l.Close()")
 	})
 	return l, &got
 }
@@ -169,9 +167,9 @@ func TestForgotten(t *testing.T) {
 	}
 	known("after 1,000 programs", "stays")
 	for i, r := range *got {
-		if want := fmt.Sprint("program ", 100*i); r.Program != want || r.Text != "line 0" {
-			t.Errorf("line %d: %v, want one of %s", i, r, want)
-		}
+		want := fmt.Sprint("program ", 100*i)
+		expect.Equal(t, r.Program, want, "line %d", i)
+		expect.Equal(t, r.Text, "line 0", "line %d", i)
 	}
 	expect.Equal(t, len(*got), 10, "lines of ten programs")
 	twice := load("stays")
@@ -200,9 +198,7 @@ func TestForgotten(t *testing.T) {
 		b.Must(x.Release(b.Ctx))
 		return fmt.Errorf("no")
 	})
-	if err == nil {
-		t.Error("the capture succeeded")
-	}
+	expect.Error(t, err)
 	known("after a capture that failed")
 	b.Must(l.Close())
 }
@@ -228,9 +224,7 @@ func TestForgottenRingsDontWait(t *testing.T) {
 		b.Must(b.Queue.Run(b.Ctx, x))
 		b.Must(b.Queue.Wait(b.Ctx))
 		b.Must(l.Drain())
-		if got := patience(); got != 12345 {
-			t.Errorf("patience %d while somebody listens, want 12345", got)
-		}
+		expect.Equal(t, patience(), 12345, "patience")
 		b.Must(x.Release(b.Ctx))
 		if closes {
 			b.Must(l.Close())

@@ -50,9 +50,7 @@ func TestToLog(t *testing.T) {
 		`level=WARN msg="two \"words\"\x1b" core=(1,2) processor=TRISC1 cycles=77 device=a program=p kernel=k file=k.c line=5`,
 		`level=INFO msg="lost 3 lines" core=(0,0) processor=BRISC cycles=0 lost=3`,
 	}
-	if got := strings.TrimSpace(out.String()); got != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
-	}
+	expect.NoDiff(t, strings.TrimSpace(out.String()), strings.Join(want, "\n"), "printed")
 }
 
 //go:embed testdata/cppKernel.cc

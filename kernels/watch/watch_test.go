@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/kernels/watch"
@@ -79,9 +80,7 @@ func fails(b *devtest.Bench, p *reprise.Program) *watch.Failure {
 		b.Error(d)
 	}
 	b.Must(b.Dev.Recover(b.Ctx))
-	if fs, err := b.Dev.Debug().Failures(); err != nil || len(fs) != 0 {
-		b.Errorf("after recovery: %v, %v", fs, err)
-	}
+	expect.Equal(b, len(expect.Value(b.Dev.Debug().Failures())(b)), 0, "after recovery")
 	return f
 }
 
@@ -114,7 +113,7 @@ func TestAssertion(t *testing.T) {
 				f.Kernel != "kernel" || f.Line != 7 || f.Offset == 0 || f.Offset >= uint32(len(im.Text)) {
 				b.Errorf("%+v", f)
 			}
-			devtest.Says(b, f, "assertion `n < 4 && n % 2 == 1` failed at ", "kernel.c:7 in kernel \"kernel\" of program \"checked\" on "+
+			expect.Says(b, f, nil, "assertion `n < 4 && n % 2 == 1` failed at ", "kernel.c:7 in kernel \"kernel\" of program \"checked\" on "+
 				p.String()+" of core (2,1), pc 0x")
 		}
 	})
@@ -132,9 +131,10 @@ void kernel_main() {
 func TestMetalAssert(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.cpp", metalAsserts)
-		devtest.Says(b, fails(b, on(im, chip.BRISC, 4)), "assertion `n != 4` failed at ", "kernel.cpp:4 in")
-		devtest.Says(b, fails(b, on(im, chip.NCRISC, 5)), "assertion `n != 5`: five is \"too\" much, 100% failed at ", "kernel.cpp:5 in")
-		devtest.Says(b, fails(b, on(im, chip.TRISC1, 6)), "assertion `n != 6 && \"a condition", "of each", " failed at ", "kernel.cpp:6 in")
+		expect.Says(b, fails(b, on(im, chip.BRISC, 4)), nil, "assertion `n != 4` failed at ", "kernel.cpp:4 in")
+		expect.Says(b, fails(b, on(im, chip.NCRISC, 5)), nil, "assertion `n != 5`: five is \"too\" much, 100% failed at ", "kernel.cpp:5 in")
+		expect.Says(b, fails(b, on(im, chip.TRISC1, 6)), nil, "assertion `n != 6 && \"a condition", "of each", " failed at ",
+			"kernel.cpp:6 in")
 	})
 }
 
@@ -185,7 +185,7 @@ func TestWithoutRecompiling(t *testing.T) {
 					if !errors.As(err, &k) || !errors.As(err, &r) {
 						b.Fatalf("the wait ended with %v", err)
 					}
-					devtest.Says(t, err, c.says...)
+					expect.Says(t, err, nil, c.says...)
 					if k.Core != (chip.Core{X: 2, Y: 1}) || k.Processor != p || r.Core != p || len(k.Frames) == 0 ||
 						!strings.HasPrefix(k.Frames[len(k.Frames)-1].Function, c.function) {
 						b.Errorf("%v: frames %v", k, k.Frames)
@@ -212,7 +212,7 @@ func TestTrace(t *testing.T) {
 	if !errors.As(err, &f) {
 		t.Fatal(err)
 	}
-	devtest.Says(t, f, "pushes 2 pages, but has reserved 1 at kernel.c:17 in kernel \"kernel\" of program \"checked\" on NCRISC")
+	expect.Says(t, f, nil, "pushes 2 pages, but has reserved 1 at kernel.c:17 in kernel \"kernel\" of program \"checked\" on NCRISC")
 	o.Must(o.Dev.Recover(o.Ctx))
 }
 
@@ -282,9 +282,7 @@ func FuzzFailures(f *testing.F) {
 		copy(area, record)
 		p := &print.Program{ID: 1, Name: "p", Kernels: []print.Kernel{{Name: "k", Processor: chip.NCRISC, Formats: formats}}}
 		fs := watch.Failures(chip.Core{}, area, []*print.Program{p})
-		if watch.Failed(area) != (len(fs) > 0) {
-			t.Errorf("%d failures", len(fs))
-		}
+		expect.Equal(t, watch.Failed(area), len(fs) > 0, "%d failures", len(fs))
 		for i := range fs {
 			if fs[i].Error() == "" || fs[i].Text == "" {
 				t.Errorf("%+v", fs[i])
@@ -384,7 +382,7 @@ func TestCircularBuffers(t *testing.T) {
 		} {
 			p := chip.Processor(i % chip.NumProcessors)
 			f := fails(b, withBuffer(on(im, p, uint32(i+1))))
-			devtest.Says(b, f, want.says, " at kernel.c:"+want.line+" in kernel")
+			expect.Says(b, f, nil, want.says, " at kernel.c:"+want.line+" in kernel")
 			if f.Check != watch.CircularBuffer || f.Buffer == nil || *f.Buffer != want.buffer || f.Processor != p {
 				b.Errorf("%+v of %+v, want %+v", f.Buffer, f, want.buffer)
 			}
@@ -425,7 +423,7 @@ func TestRequests(t *testing.T) {
 		} {
 			p := chip.Processor(i % 2)
 			f := fails(b, on(im, p, args(i+1)...))
-			devtest.Says(b, f, split(want)...)
+			expect.Says(b, f, nil, split(want)...)
 			if f.Check != watch.NoC || f.Request == nil || f.Processor != p {
 				b.Errorf("%+v", f)
 			}
@@ -442,11 +440,9 @@ func TestStack(t *testing.T) {
 		for p := range chip.Processor(chip.NumProcessors) {
 			run(b, on(im, p, 0))
 			f := fails(b, on(im, p, 1))
-			devtest.Says(b, f, "stack overflow: the stack has reached the kernel's data, which end at 0xffb0",
+			expect.Says(b, f, nil, "stack overflow: the stack has reached the kernel's data, which end at 0xffb0",
 				"in kernel \"kernel\" of program \"checked\" on "+p.String())
-			if f.Check != watch.Stack {
-				b.Errorf("%+v", f)
-			}
+			expect.Equal(b, f.Check, watch.Stack, "%+v", f)
 			if f = fails(b, on(im, p, 2)); f.Check != watch.Stack || f.File != "kernel.c" || f.Line != 15 {
 				b.Errorf("at a check: %v", f)
 			}
@@ -468,7 +464,7 @@ func TestMetalCalls(t *testing.T) {
 			if b.Dev.Arch() == chip.Blackhole {
 				want = strings.Replace(want, "8192", "16384", 1)
 			}
-			devtest.Says(b, fails(b, withBuffer(on(im, chip.BRISC, uint32(i+1)))), split(want)...)
+			expect.Says(b, fails(b, withBuffer(on(im, chip.BRISC, uint32(i+1)))), nil, split(want)...)
 		}
 	})
 }
@@ -505,7 +501,7 @@ func TestCompute(t *testing.T) {
 			return withBuffer(p)
 		}
 		run(b, program(0))
-		devtest.Says(b, fails(b, program(1)), "the kernel pushes 3 pages, but has reserved 2 at kernel.cpp:9 in ", " on TRISC2 of")
-		devtest.Says(b, fails(b, program(2)), "assertion `get_arg_val<uint32_t>(0) != 2` failed at kernel.cpp:7 in ", " on TRISC")
+		expect.Says(b, fails(b, program(1)), nil, "the kernel pushes 3 pages, but has reserved 2 at kernel.cpp:9 in ", " on TRISC2 of")
+		expect.Says(b, fails(b, program(2)), nil, "assertion `get_arg_val<uint32_t>(0) != 2` failed at kernel.cpp:7 in ", " on TRISC")
 	})
 }

@@ -31,9 +31,7 @@ func open(t *testing.T, target kmd.Target) *kmd.Device {
 
 func emulated(t *testing.T, m *sim.Machine) *sim.Machine {
 	t.Helper()
-	if m.Err() != nil {
-		t.Fatal(m.Err())
-	}
+	expect.Must(t, m.Err())
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -126,9 +124,7 @@ func TestTunnelWithoutAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 2 {
-		if _, err := tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0); !errors.Is(err, remote.ErrNoAnswer) {
-			t.Errorf("nobody answers: %v", err)
-		}
+		expect.Fails(t, expect.ErrOf(tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0)), remote.ErrNoAnswer, "nobody answers")
 	}
 	b := emulated(t, sim.P300())
 	if _, err := remote.OpenTunnel(open(t, b.Card(0)), chip.XY{X: 2, Y: 1}, remote.Place{}); !errors.Is(err, remote.ErrUnreachable) {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
@@ -25,14 +26,9 @@ func wrote() Event { return Event{Kind: KindDevice, Value: 2} }
 
 func host(t *testing.T, p *Player) (seam.File, seam.MMIO) {
 	t.Helper()
-	f, err := p.Node().Open(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := expect.Value(p.Node().Open(2))(t)
 	m, err := f.Mmap(1<<20, 4096)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, err)
 	return f, m.IO
 }
 
@@ -240,17 +236,12 @@ func TestGoroutinesAreNoticed(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	})
-	f, err := r.Node().Open(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := expect.Value(r.Node().Open(2))(t)
 	var g errgroup.Group
 	for range 2 {
 		g.Go(func() error { _, err := f.Mmap(0, 4096); return err })
 	}
-	if err := g.Wait(); !errors.Is(err, syscall.EINVAL) {
-		t.Error(err)
-	}
+	expect.Fails(t, g.Wait(), syscall.EINVAL, "g.Wait()")
 	if err := errors.Join(f.Close(), r.Close()); !errors.Is(err, ErrConcurrent) {
 		t.Error(err)
 	}

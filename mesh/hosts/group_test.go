@@ -134,9 +134,7 @@ func TestResume(t *testing.T) {
 		}
 		return nil
 	}) {
-		if err != nil {
-			t.Errorf("host %d: %v", i, err)
-		}
+		expect.Fails(t, err, nil, "host %d", i)
 	}
 }
 
@@ -168,9 +166,8 @@ func TestFinishTellsOfReplay(t *testing.T) {
 		}
 		if early {
 			for i, err := range each(finish(over)) {
-				if !errors.Is(err, context.Canceled) || errors.Is(err, lost) != (i == 1) {
-					t.Errorf("host %d finishes with a context that is over: %v", i, err)
-				}
+				expect.Fails(t, err, context.Canceled, "host %d", i)
+				expect.Equal(t, errors.Is(err, lost), i == 1, "host %d", i)
 			}
 		}
 		for i, err := range each(finish(t.Context())) {
@@ -180,9 +177,7 @@ func TestFinishTellsOfReplay(t *testing.T) {
 				t.Errorf("host %d finishes: %v", i, err)
 			}
 		}
-		if err := errors.Join(each(finish(t.Context()))...); err != nil {
-			t.Errorf("once more: %v", err)
-		}
+		expect.Fails(t, errors.Join(each(finish(t.Context()))...), nil, "once more")
 	}
 }
 
@@ -196,9 +191,8 @@ func TestFaultOutlivesExchange(t *testing.T) {
 	}
 	e.err = errors.New("the exchange broke")
 	for name, err := range map[string]error{"replay": g.Replay(t.Context(), failing{}), "finish": g.Wait(t.Context(), m.Queue(0))} {
-		if !errors.Is(err, lost) || !errors.Is(err, e.err) {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect.Fails(t, err, lost, "%s", name)
+		expect.Fails(t, err, e.err, "%s", name)
 	}
 }
 

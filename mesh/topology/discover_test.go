@@ -171,9 +171,7 @@ func open(t *testing.T, target kmd.Target) *kmd.Device {
 
 func emulated(t *testing.T, m *sim.Machine) *sim.Machine {
 	t.Helper()
-	if m.Err() != nil {
-		t.Fatal(m.Err())
-	}
+	expect.Must(t, m.Err())
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -222,9 +220,7 @@ func TestFarDevice(t *testing.T) {
 	if err != nil || h != m.Spec().Chips[1].Harvesting {
 		t.Errorf("harvesting %v, %v: want %v", h, err, m.Spec().Chips[1].Harvesting)
 	}
-	if l, err := d.Mappings(); err != nil || len(l) != 0 {
-		t.Errorf("mappings %v, %v: it has no BARs", l, err)
-	}
+	expect.Equal(t, len(expect.Value(d.Mappings())(t)), 0, "mappings that are left")
 	first, last := chip.XY{X: 18, Y: 18}, chip.XY{X: 25, Y: 25}
 	whole := make([]byte, 9000)
 	for i := range whole {
@@ -263,9 +259,7 @@ func TestFarDevice(t *testing.T) {
 	if v := w.Load64(0x30000); v != 0xBBCC06050403AA01 || w.Load16(0x30006) != 0xBBCC || w.Load8(0x30001) != 0xAA {
 		t.Errorf("the window has %#x", v)
 	}
-	if _, err := d.PinHostMemory(4096); err == nil {
-		t.Error("host memory was pinned for a chip that reaches none")
-	}
+	expect.Error(t, expect.ErrOf(d.PinHostMemory(4096))) // the chip reaches no host memory
 	if u := d.Uplink(); u == nil || u.Link.NearChannel != 9 {
 		t.Errorf("uplink %+v: want the last link", u)
 	}
@@ -310,9 +304,7 @@ func TestFarLinks(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		if u := open(t, f).Uplink(); u.Link.NearChannel != tt.channel {
-			t.Errorf("%s: channel %d carries queues, want %d", tt.name, u.Link.NearChannel, tt.channel)
-		}
+		expect.Equal(t, open(t, f).Uplink().Link.NearChannel, tt.channel, "%s: channel", tt.name)
 		for _, l := range g.Links {
 			expect.Equal(t, g.Carries(l, 1), l.A.Channel == tt.channel, "%s: link %v carries queues", tt.name, l)
 		}

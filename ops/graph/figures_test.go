@@ -72,9 +72,7 @@ func TestFunctionWithoutEnd(t *testing.T) {
 	r.Begin("inner")
 	Equal(t, []string{"ttnn::matmul", "inner"}, r.Open())
 	p := finish(t, r)
-	if _, err := OutputTensors(p.Graph); !errors.Is(err, ErrNoFunctions) {
-		t.Errorf("outputs: %v", err)
-	}
+	expect.Fails(t, expect.ErrOf(OutputTensors(p.Graph)), ErrNoFunctions, "outputs")
 	if c := p.Graph.Calls(); len(c) != 2 || c[0].End != -1 || c[1].Parent != 0 {
 		t.Errorf("%+v", c)
 	}
@@ -199,17 +197,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		out.Reset()
 		for _, write := range []func(io.Writer) error{g.Print, (&Report{Graph: g}).PrintTree, g.Dot} {
-			if err := write(&out); err != nil {
-				t.Error(err)
-			}
+			expect.Fails(t, write(&out), nil, "write(&out)")
 		}
-		if n := strings.Count(out.String(), "{\n  label="); n != len(g.Calls()) {
-			t.Errorf("%d frames for %d calls", n, len(g.Calls()))
-		}
+		expect.Equal(t, strings.Count(out.String(), "{\n  label="), len(g.Calls()), "frames of calls")
 		out.Reset()
-		if err := g.SVG(&out); err != nil {
-			t.Error(err)
-		}
+		expect.Fails(t, g.SVG(&out), nil, "g.SVG(&out)")
 		for d := xml.NewDecoder(&out); ; {
 			if _, err := d.Token(); errors.Is(err, io.EOF) {
 				break
@@ -219,16 +211,13 @@ func FuzzDecode(f *testing.F) {
 		}
 		out.Reset()
 		devtest.Must(t, p.Encode(&out))
-		if _, err := Decode(&out, Limits{}); err != nil {
-			t.Errorf("what was written isn't read: %v", err)
-		}
+		expect.Fails(t, expect.ErrOf(Decode(&out, Limits{})), nil, "what was written isn't read")
 	})
 }
 
 func read(t testing.TB, name string) *Report {
 	t.Helper()
-	f, err := os.Open("testdata/" + name + ".json")
-	devtest.Must(t, err)
+	f := expect.Value(os.Open("testdata/" + name + ".json"))(t)
 	defer f.Close()
 	r, err := Decode(f, Limits{})
 	devtest.Must(t, err)
@@ -252,9 +241,7 @@ func TestPeaksOfCaptures(t *testing.T) {
 		g := read(t, "tt-metal/"+name).Graph
 		got := figures{PerCore(g, 110), PeakL1(g), PeakL1InBuffers(g), DRAMUsage(g).Peak, int64(len(g.Nodes))}
 		Equal(t, want, got, name)
-		if g.Format != Format2026v3 {
-			t.Errorf("%s: format %v", name, g.Format)
-		}
+		expect.Equal(t, g.Format, Format2026v3, "%s: format", name)
 		var text strings.Builder
 		if err := g.Print(&text); err != nil || !strings.Contains(text.String(), "Capture End") {
 			t.Errorf("%s: printed %q, %v", name, text.String(), err)
@@ -371,9 +358,7 @@ func TestDotFlow(t *testing.T) {
 		}
 	}
 	expect.Equal(t, strings.Count(text.String(), "{"), strings.Count(text.String(), "}"), "frames open")
-	if err := g.DotFlow(&text, 0); err == nil {
-		t.Error("level 0 is none")
-	}
+	expect.Error(t, g.DotFlow(&text, 0))
 }
 
 // Equal fails a test unless two values are equal; what is a format and its arguments.
@@ -448,11 +433,9 @@ func finish(t testing.TB, r *Recorder) *Report {
 }
 
 func TestRecorderGivesTheSample(t *testing.T) {
-	got, err := json.Marshal(finish(t, recordSample(Config{Format: Format2025})).Graph)
-	devtest.Must(t, err)
+	got := expect.Value(json.Marshal(finish(t, recordSample(Config{Format: Format2025})).Graph))(t)
 	var g, w bytes.Buffer
-	want, err := os.ReadFile("testdata/sample.json")
-	devtest.Must(t, err)
+	want := expect.Value(os.ReadFile("testdata/sample.json"))(t)
 	var sorted any
 	devtest.Must(t, json.Unmarshal(want, &sorted))
 	want, _ = json.Marshal(sorted)
@@ -487,13 +470,11 @@ func TestSampleIn2026v1(t *testing.T) {
 // sameNodes compares nodes with the lines of a file, each a node in its format.
 func sameNodes(t *testing.T, path string, f Format, g *Graph) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	devtest.Must(t, err)
+	text := expect.Value(os.ReadFile(path))(t)
 	for line := range strings.Lines(string(text)) {
 		var n struct{ Counter int }
 		devtest.Must(t, json.Unmarshal([]byte(line), &n))
-		got, err := json.Marshal(wire(f, &g.Nodes[n.Counter]))
-		devtest.Must(t, err)
+		got := expect.Value(json.Marshal(wire(f, &g.Nodes[n.Counter])))(t)
 		Equal(t, strings.TrimSpace(line), string(got))
 	}
 }
@@ -577,9 +558,7 @@ func TestReportRoundTrip(t *testing.T) {
 		first := bytes.Clone(b.Bytes())
 		q, err := Decode(&b, Limits{})
 		devtest.Must(t, err)
-		if q.Graph.Format != format {
-			t.Errorf("format %v is read as %v", format, q.Graph.Format)
-		}
+		expect.Equal(t, q.Graph.Format, format, "format")
 		var again bytes.Buffer
 		devtest.Must(t, q.Encode(&again))
 		Equal(t, string(first), again.String(), "format %v", format)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -22,8 +23,7 @@ func perfTable(t *testing.T, r *graph.Report, columns ...string) [][]string {
 	t.Helper()
 	var b bytes.Buffer
 	devtest.Must(t, r.WritePerformance(&b))
-	records, err := csv.NewReader(&b).ReadAll()
-	devtest.Must(t, err)
+	records := expect.Value(csv.NewReader(&b).ReadAll())(t)
 	var out [][]string
 	for _, record := range records[1:] {
 		var row []string
@@ -111,9 +111,7 @@ func TestPerformanceOfNonsense(t *testing.T) {
 			HostEnd: math.MinInt64},
 			graph.ProgramRun{Function: f, End: math.MaxUint64})
 	}
-	if rows := perfTable(t, r, "OP CODE"); len(rows) != len(r.Programs) {
-		t.Errorf("%d rows of %d programs", len(rows), len(r.Programs))
-	}
+	expect.Equal(t, len(perfTable(t, r, "OP CODE")), len(r.Programs), "rows of programs")
 	r.Graph = nil
 	perfTable(t, r, "OP CODE")
 	r.DeviceTimes()
@@ -134,8 +132,7 @@ func TestZones(t *testing.T) {
 	}
 	var file bytes.Buffer
 	devtest.Must(t, r.Encode(&file))
-	again, err := graph.Decode(&file, graph.Limits{})
-	devtest.Must(t, err)
+	again := expect.Value(graph.Decode(&file, graph.Limits{}))(t)
 	for _, r := range []*graph.Report{r, again} {
 		var b strings.Builder
 		devtest.Must(t, r.WriteDeviceLog(&b))
@@ -164,19 +161,16 @@ func TestZones(t *testing.T) {
 
 // levels.json has what TT-NN's extract_levelized_graph makes of the graphs beside it.
 func TestLevelized(t *testing.T) {
-	text, err := os.ReadFile("testdata/levels.json")
-	devtest.Must(t, err)
+	text := expect.Value(os.ReadFile("testdata/levels.json"))(t)
 	var files map[string]map[string][]graph.Vertex
 	devtest.Must(t, json.Unmarshal(text, &files))
 	for name, levels := range files {
-		f, err := os.Open(filepath.Join("testdata", name))
-		devtest.Must(t, err)
+		f := expect.Value(os.Open(filepath.Join("testdata", name)))(t)
 		r, err := graph.Decode(f, graph.Limits{})
 		f.Close()
 		devtest.Must(t, err)
 		for level, want := range levels {
-			n, err := strconv.Atoi(level)
-			devtest.Must(t, err)
+			n := expect.Value(strconv.Atoi(level))(t)
 			graph.Equal(t, want, graph.Levelized(r.Graph, n), "%s, level %d", name, n)
 		}
 	}
@@ -204,9 +198,7 @@ func TestDecodeSaysWhere(t *testing.T) {
 				t.Fatalf("%v, want one of line %d, column %d", err, tt.line, tt.column)
 			}
 			for _, s := range tt.says {
-				if !strings.Contains(err.Error(), s) {
-					t.Errorf("%v doesn't say %q", err, s)
-				}
+				expect.Says(t, err, nil, s)
 			}
 			if tt.line > 1 && strings.Contains(err.Error(), "version") {
 				t.Errorf("%v shows the beginning of the file", err)

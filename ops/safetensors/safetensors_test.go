@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/safetensors"
 )
@@ -38,25 +39,19 @@ func TestWriteAndLoad(t *testing.T) {
 	devtest.Must(t, safetensors.Write(&b, want, map[string]string{"format": "pt"}))
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	devtest.Must(t, os.WriteFile(path, b.Bytes(), 0o644))
-	got, err := safetensors.Load(path)
-	devtest.Must(t, err)
+	got := expect.Value(safetensors.Load(path))(t)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	f, err := safetensors.Open(path)
-	devtest.Must(t, err)
-	if d := cmp.Diff(map[string]string{"format": "pt"}, f.Metadata()); d != "" {
-		t.Error(d)
-	}
+	f := expect.Value(safetensors.Open(path))(t)
+	expect.NoDiff(t, f.Metadata(), map[string]string{"format": "pt"}, "f.Metadata()")
 	if info := f.Tensors()[1]; info.Name != "b.c" || info.DType != safetensors.U16 || info.Begin != 6 || info.End != 18 {
 		t.Errorf("%+v", info)
 	}
 	if _, err := f.Tensor("none"); !errors.Is(err, safetensors.ErrNoTensor) {
 		t.Error(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.Fails(t, f.Close(), nil, "f.Close()")
 }
 
 func TestConversions(t *testing.T) {
@@ -143,12 +138,8 @@ func TestUnknownTypes(t *testing.T) {
 		f, err := read(file(`{"y":{"dtype":"`+dtype+`","shape":[2,4],"data_offsets":[0,3]},"x":{"dtype":"U8","shape":[1],"data_offsets":[3,4]}}`,
 			1, 2, 3, 4))
 		devtest.Must(t, err)
-		if h, err := f.Tensor("x"); err != nil || h.Data[0] != 4 {
-			t.Errorf("%s: %v, %v", dtype, h, err)
-		}
-		if _, err := f.Tensor("y"); !errors.Is(err, ops.ErrDataType) || !strings.Contains(err.Error(), dtype) {
-			t.Error(err)
-		}
+		expect.Equal(t, expect.Value(f.Tensor("x"))(t).Data[0], 4, "%s", dtype)
+		expect.Says(t, expect.ErrOf(f.Tensor("y")), ops.ErrDataType, dtype)
 	}
 }
 
@@ -161,9 +152,7 @@ func TestOtherFiles(t *testing.T) {
 		`{"weight_map":{"x":"a"}}`:                                 "an index",
 		"nothing of all these things":                              "a header of",
 	} {
-		if _, err := read([]byte(text)); !errors.Is(err, safetensors.ErrFormat) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
-		}
+		expect.Says(t, expect.ErrOf(read([]byte(text))), safetensors.ErrFormat, want)
 	}
 }
 
@@ -181,8 +170,7 @@ func TestShards(t *testing.T) {
 	}
 	const index = `{"metadata":{"total_size":2},"weight_map":{"y":"y.safetensors","x":"x.safetensors"}}`
 	path := writeIndex(t, dir, index)
-	got, err := safetensors.Load(path)
-	devtest.Must(t, err)
+	got := expect.Value(safetensors.Load(path))(t)
 	want := map[string]*ops.Host{}
 	for i, name := range []string{"x", "y"} {
 		want[name] = &ops.Host{Shape: []int{1}, DType: ops.UInt8, Data: []byte{byte(i + 1)}}
@@ -196,9 +184,7 @@ func TestShards(t *testing.T) {
 			t.Errorf("%s: %v", to, err)
 		}
 	}
-	if _, err := safetensors.Open(dir); err == nil {
-		t.Error("a folder")
-	}
+	expect.Error(t, expect.ErrOf(safetensors.Open(dir)))
 }
 
 func FuzzIndex(f *testing.F) {
@@ -242,9 +228,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := read(b)
 		if err != nil {
-			if !errors.Is(err, safetensors.ErrFormat) {
-				t.Errorf("%v", err)
-			}
+			expect.Fails(t, err, safetensors.ErrFormat, "error")
 			return
 		}
 		for _, info := range s.Tensors() {

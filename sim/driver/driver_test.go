@@ -289,9 +289,8 @@ func TestAssertion05_MoreOutputThanThereIs(t *testing.T) {
 	}
 	copy(arg, []byte{0, 0x10, 0, 0})
 	want(t, "ioctl", f.Ioctl(kabi.IoctlGetDeviceInfo, arg), nil)
-	if arg[8] != 0x52 || arg[9] != 0x1E {
-		t.Errorf("vendor %#x %#x", arg[8], arg[9])
-	}
+	equal(t, arg[8], 0x52, "arg[8]")
+	equal(t, arg[9], 0x1E, "arg[9]")
 	for i := 24; i < len(arg); i++ {
 		if arg[i] != 0 {
 			t.Fatalf("byte %d is %#x", i, arg[i])
@@ -618,9 +617,8 @@ func TestAssertion21_TLBValuesAreCut(t *testing.T) {
 		}
 		zeroLo, zeroHi := read(kabi.NOCTLBConfig{})
 		wideLo, wideHi := read(kabi.NOCTLBConfig{XEnd: 64, YEnd: 64, XStart: 64, YStart: 64, NOC: 4, Mcast: 2, Ordering: 4, Linked: 2})
-		if zeroLo != wideLo || zeroHi != wideHi {
-			t.Errorf("values that are too wide left %#x %#x", wideLo, wideHi)
-		}
+		equal(t, zeroLo, wideLo, "zeroLo")
+		equal(t, zeroHi, wideHi, "zeroHi")
 		vcLo, vcHi := read(kabi.NOCTLBConfig{StaticVC: 1})
 		equal(t, vcLo == 0 && vcHi == 0, a == chip.Wormhole, "static_vc is %#x %#x: it stays", vcLo, vcHi)
 	})

@@ -236,9 +236,9 @@ func TestAssertion44_PowerIsAggregated(t *testing.T) {
 		var w [14]uint16
 		copy(w[:], settings)
 		f, s, _ := n.Power()
-		if d := cmp.Diff(w, s); f != flags || d != "" {
-			t.Errorf("%s: flags %#x, want %#x; settings (-want +got):\n%s", what, f, flags, d)
-		}
+		d := cmp.Diff(w, s)
+		equal(t, f, flags, "%s", what)
+		equal(t, d, "", "%s", what)
 	}
 	a, b := r.open(syscall.O_APPEND), r.open(syscall.O_APPEND)
 	set(a, kabi.PowerValidity(15, 2), kabi.PowerMaxAIClock, 7, 1)
@@ -331,9 +331,7 @@ func FuzzIoctl(f *testing.F) {
 		defer drv.Close()
 		file, err := drv.Node(0).Open(0)
 		must(t, err)
-		if _, err := allocate(file, 2<<20); err != nil {
-			t.Fatal(err)
-		}
+		value(allocate(file, 2<<20))(t)
 		var no syscall.Errno
 		if err := file.Ioctl(req, arg); err != nil && !errors.As(err, &no) {
 			t.Errorf("request %d: %v isn't an errno", n&0xFF, err)
@@ -383,9 +381,7 @@ func TestCloseDuringLock(t *testing.T) {
 	done := blocked(t, b, waits)
 	want(t, "close", b.Close(), nil)
 	want(t, "a request on the closed descriptor", info(b), syscall.EBADF)
-	if n := r.drv.Node(0).OpenFiles(); n != 3 {
-		t.Errorf("%d files are open, want 3: one is in a request", n)
-	}
+	equal(t, r.drv.Node(0).OpenFiles(), 3, "files that are open, one of them in a request")
 	want(t, "close", a.Close(), nil)
 	want(t, "the request under way", soon(t, "its end", done), nil)
 	if v, err := lock(c, kabi.LockAcquire, 5); v != 1 {

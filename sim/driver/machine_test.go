@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"golang.org/x/sys/unix"
@@ -24,9 +25,7 @@ import (
 func (r *rig) file(name string) string {
 	r.t.Helper()
 	b, err := fs.ReadFile(r.drv.FS(), name)
-	if err != nil {
-		r.t.Errorf("%s: %v", name, err)
-	}
+	expect.Fails(r.t, err, nil, "%s", name)
 	return strings.TrimSpace(string(b))
 }
 
@@ -172,9 +171,8 @@ func TestAssertion42_AnotherNumberSameAddress(t *testing.T) {
 	want(t, "open of the old node", err, syscall.ENODEV)
 	n, err := r.drv.Plug(0, newRegFile(chip.Blackhole))
 	want(t, "plug", err, nil)
-	if n.Ordinal() != 2 || n.Address() != "0000:01:00.0" {
-		t.Errorf("came back as %d at %s, want the lowest free number, 2, at the old address", n.Ordinal(), n.Address())
-	}
+	equal(t, n.Ordinal(), 2, "n.Ordinal()")
+	equal(t, n.Address(), "0000:01:00.0", "n.Address()")
 	want(t, "unmap", m.Unmap(), nil)
 	want(t, "close", f.Close(), nil)
 	want(t, "unplug", r.drv.Unplug(0), nil)
@@ -334,9 +332,7 @@ func TestSensorFiles(t *testing.T) {
 			r := newRig(t, a)
 			r.fn.setTelemetry(tags)
 			if _, err := fs.Stat(r.drv.FS(), name); w[i] == none {
-				if !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("%v: %s is there: %v", a, name, err)
-				}
+				expect.Fails(t, err, fs.ErrNotExist, "%v: %s is there", a, name)
 			} else if got := r.file(name); got != w[i] {
 				t.Errorf("%v: %s: %q, want %q", a, name, got, w[i])
 			}
@@ -457,9 +453,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	if x, _ := allocate(me, 2<<20); x.ID != w.ID {
 		t.Errorf("window %d, want the victim's", x.ID)
 	}
-	if err := r.fn.dma.ReadHost(pin.Out.PhysicalAddress, make([]byte, 4)); err == nil {
-		t.Error("the pin is alive")
-	}
+	expect.Error(t, r.fn.dma.ReadHost(pin.Out.PhysicalAddress, make([]byte, 4))) // the pin is gone
 	if !raisesFault(func() { m.IO.Load(0, 4) }) {
 		t.Error("the mapping is alive")
 	}
@@ -652,9 +646,8 @@ func TestNewerRequests(t *testing.T) {
 	_, err := acc(kabi.IoctlNOCWrite, kabi.NOCAccess{X: 1, Y: 2, Width: 4, Addr: 0x104, Value: 77})
 	want(t, "write", err, nil)
 	v, err := acc(kabi.IoctlNOCRead, kabi.NOCAccess{X: 1, Y: 2, Width: 4, Addr: 0x104})
-	if v != 77 || err != nil {
-		t.Errorf("read %d, %v", v, err)
-	}
+	equal(t, v, 77, "v")
+	expect.Fails(t, err, nil, "error")
 	for name, a := range map[string]kabi.NOCAccess{
 		"argsz": {Argsz: 31, Width: 4}, "flags": {Flags: 1, Width: 4}, "width 3": {Width: 3}, "width 0": {},
 		"third network": {NOC: 2, Width: 4}, "misaligned": {Width: 4, Addr: 2}, "x 64": {X: 64, Width: 4},

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"golang.org/x/sys/unix"
@@ -290,9 +291,9 @@ func TestAssertion31_DMABuffers(t *testing.T) {
 	for i := range 256 {
 		o, err := allocateBuffer(f, page, uint8(i), 0)
 		want(t, "allocate", err, nil)
-		if w := (pageSize()-256)<<32 + uint64(i)<<32; o.MappingOffset != w || o.Size != page {
-			t.Errorf("buffer %d at %#x, want %#x", i, o.MappingOffset, w)
-		}
+		w := (pageSize()-256)<<32 + uint64(i)<<32
+		equal(t, o.MappingOffset, w, "buffer %d", i)
+		equal(t, o.Size, page, "buffer %d", i)
 		m, err := f.Mmap(o.MappingOffset, int(page))
 		want(t, "map", err, nil)
 		m.Mem[0] = byte(i)
@@ -309,13 +310,9 @@ func TestAssertion31_DMABuffers(t *testing.T) {
 	g := r.open(0)
 	o, err := allocateBuffer(g, page, 0, kabi.AllocateDMABufNOCDMA)
 	want(t, "with a NoC address", err, nil)
-	if w := uint64(1)<<60 + 1<<58 - uint64(page); o.NOCAddress != w {
-		t.Errorf("NoC address %#x, want the top %#x", o.NOCAddress, w)
-	}
+	equal(t, o.NOCAddress, uint64(1)<<60+1<<58-uint64(page), "NoC address")
 	want(t, "close", g.Close(), nil)
-	if err := r.fn.dma.ReadHost(o.PhysicalAddress, []byte{0}); err == nil {
-		t.Error("the device still reaches a closed file's buffer")
-	}
+	expect.Error(t, r.fn.dma.ReadHost(o.PhysicalAddress, []byte{0})) // a closed file's buffer
 }
 
 func TestAssertion32_PinsOutliveMappings(t *testing.T) {
@@ -333,9 +330,7 @@ func TestAssertion32_PinsOutliveMappings(t *testing.T) {
 		t.Errorf("device sees %q, %v", got, err)
 	}
 	want(t, "unpin", unpin(f, va, n, 0), nil)
-	if err := r.fn.dma.ReadHost(o.PhysicalAddress, got); err == nil {
-		t.Error("the device reaches unpinned memory")
-	}
+	expect.Error(t, r.fn.dma.ReadHost(o.PhysicalAddress, got)) // unpinned memory
 }
 
 func TestPinOfUnmappedPrivateMemory(t *testing.T) {

@@ -60,9 +60,7 @@ func TestGreetingRefused(t *testing.T) {
 			_ = c.Receive(&h)          // no answer is one too
 			answered <- h
 		}()
-		if _, err := NewConn(server).Welcome(ServiceCard); !errors.Is(err, ErrProtocol) {
-			t.Errorf("%s: the server says %v", name, err)
-		}
+		expect.Fails(t, expect.ErrOf(NewConn(server).Welcome(ServiceCard)), ErrProtocol, "%s: the server says", name)
 		_ = server.Close()
 		h := <-answered
 		expect.Equal(t, h == *hello(ServiceCard), name != "no greeting", "%s: the client gets %+v", name, h)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim/serve/function"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -62,9 +63,7 @@ func TestKilled(t *testing.T) {
 		f.BARStore(0, off, 4, 7)
 		equal(t, f.BARLoad(0, off, 4), 7, "after a reset L1")
 		f.Sim().Close()
-		if kids := children(t, os.Getpid()); len(kids) != 0 {
-			t.Errorf("processes %v are left", kids)
-		}
+		equal(t, len(children(t, os.Getpid())), 0, "processes that are left")
 	})
 }
 
@@ -199,9 +198,7 @@ func TestWrongLibrary(t *testing.T) {
 			if !errors.As(err, &le) || le.Path != tt.path || le.Hint == "" {
 				t.Fatalf("error %v, want a *LibraryError with a hint", err)
 			}
-			if tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("error %q, want %v and %q", err, tt.want, tt.says)
-			}
+			expect.Says(t, err, tt.want, tt.says)
 		})
 	}
 }
@@ -219,9 +216,7 @@ func TestAnotherLibrary(t *testing.T) {
 
 func TestWrongServer(t *testing.T) {
 	path := ttsimtest.Path(t, ttsimtest.Wormhole)
-	if _, err := ttsim.Start(path, nil); !errors.Is(err, ttsim.ErrNoServer) || !strings.Contains(err.Error(), "ttsim.Server") {
-		t.Errorf("without a server: %v", err)
-	}
+	expect.Says(t, second(ttsim.Start(path, nil)), ttsim.ErrNoServer, "ttsim.Server")
 	fails(t, second(ttsim.Start(path, ttsim.Server("/nonexistent/program"))), fs.ErrNotExist, "with a program that doesn't exist")
 	_, err := ttsim.Start(path, ttsim.Server("/bin/echo", "hello"))
 	var e *ttsim.Error

@@ -276,9 +276,9 @@ func TestControllerRegisters(t *testing.T) {
 	f.BARStore(0, off, 4, 0x2810)
 	registers(0) // without waiting for that
 	f.BARStore(0, off, 4, 0xCAFE)
-	if got := f.BARLoad(0, off, 4); got != 0xCAFE || m.word(0x78) != 0xCAFE {
-		t.Errorf("host memory is %#x, its first word there %#x", got, m.word(0x78))
-	}
+	got := f.BARLoad(0, off, 4)
+	equal(t, got, 0xCAFE, "got")
+	equal(t, m.word(0x78), 0xCAFE, "m.word(0x78)")
 	registers(1 << 21)
 	equal(t, f.BARLoad(0, off, 4), 0x2810, "the register")
 	registers(0)
@@ -368,9 +368,9 @@ func TestTwoDevices(t *testing.T) {
 		equal(t, f.BARLoad(0, b.window+0x20000, 4), uint64(0x100+i), "device %d", i)
 		off := b.at(f, b.pcieX, b.pcieY, b.noc+0x4000)
 		f.BARStore(0, off, 4, uint64(0x200+i))
-		if got := f.BARLoad(0, off, 4); got != uint64(0x200+i) || mem[i].word(0) != uint32(0x200+i) {
-			t.Errorf("device %d's host memory reads %#x, and is %#x", i, got, mem[i].word(0))
-		}
+		got := f.BARLoad(0, off, 4)
+		equal(t, got, uint64(0x200+i), "device %d", i)
+		equal(t, mem[i].word(0), uint32(0x200+i), "device %d", i)
 		runRead(b, f, b.noc+0x4000, 0x20100, 64)
 	}
 	for i, f := range s.Functions() {
@@ -392,9 +392,7 @@ func TestClosed(t *testing.T) {
 		must(t, f.Close())
 		equal(t, f.BARLoad(0, 0, 2), 0xFFFF, "a closed device answers")
 		fails(t, f.Sim().Sync(), ttsim.ErrClosed, "Sync")
-		if err := f.Fault(); err != nil {
-			t.Errorf("fault %v after an ordinary end", err)
-		}
+		expect.Fails(t, f.Fault(), nil, "fault")
 	})
 }
 
@@ -457,9 +455,7 @@ func TestCardLost(t *testing.T) {
 			fails(t, d.Fault(), e, "fault")
 			fails(t, d.Close(), nil, "close")
 			d = open(t, card)
-			if err := d.Fault(); err != nil {
-				t.Errorf("fault %v after opening again", err)
-			}
+			expect.Fails(t, d.Fault(), nil, "fault")
 			equal(t, value(d.Read32(xy, 0x20000))(t), 0, "L1")
 		})
 	}
@@ -510,13 +506,9 @@ func TestCards(t *testing.T) {
 	for _, d := range devices {
 		must(t, d.Close())
 	}
-	if again, err := s.Cards(); err != nil || again[0] != cards[0] {
-		t.Errorf("asked again, the cards are others: %v", err)
-	}
+	equal(t, value(s.Cards())(t)[0], cards[0], "first card when asked again")
 	s.Close()
-	if _, err := kmd.Open(context.Background(), cards[0]); err == nil {
-		t.Error("a card of a closed simulator opens")
-	}
+	expect.Error(t, second(kmd.Open(context.Background(), cards[0]))) // a card of a closed simulator
 }
 
 var program = []uint32{

@@ -118,9 +118,7 @@ func TestEncodedIsReadAgain(t *testing.T) {
 		commands := func(i int) (*flow.Control, []byte) { return &s.controls[i], s.cmds[ends[i]:ends[i+1]] }
 		places := expect.Value(flow.Read(cq.Blackhole, len(s.controls), commands))(t)
 		for i, step := range s.runs {
-			if places[step].Depth != s.depths[i] {
-				t.Errorf("run %d is %d deep, want %d", i, places[step].Depth, s.depths[i])
-			}
+			expect.Equal(t, places[step].Depth, s.depths[i], "run %d", i)
 		}
 		stepAt := func(off uint32) int {
 			for i, at := range ends {

@@ -28,6 +28,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/kmd"
@@ -67,13 +68,11 @@ func imported(t *testing.T, m cardMemory, trace *reprise.Trace, saved *tracebuf.
 	im := &saved.Image
 	b := make([]byte, len(im.Bytes))
 	devtest.Must(t, metaltrace.ReadInterleaved(m, len(m.ch.DRAMBanks()), trace.Parts()[0].Extents[0].Start, im.PageSize, 0, b))
-	read, err := metaltrace.Read(m, len(m.ch.DRAMBanks()), im.Layout, b, cq.Pinned)
-	devtest.Must(t, err)
+	read := expect.Value(metaltrace.Read(m, len(m.ch.DRAMBanks()), im.Layout, b, cq.Pinned))(t)
 	devtest.Must(t, find(read))
 	f, err := read.File(metaltrace.FileOptions{Name: "imported", Target: saved.Target, Buffers: im.Buffers})
 	devtest.Must(t, err)
-	file, err := metaltrace.Write(f)
-	devtest.Must(t, err)
+	file := expect.Value(metaltrace.Write(f))(t)
 	return read, file
 }
 
@@ -254,8 +253,7 @@ func TestImportNamesKernels(t *testing.T) {
 	}
 	cache, err := metal.OpenCache(t.Context(), *metalDir)
 	devtest.Must(t, err)
-	library, err := metaltrace.NewLibrary(t.Context(), cache)
-	devtest.Must(t, err)
+	library := expect.Value(metaltrace.NewLibrary(t.Context(), cache))(t)
 	for _, f := range cache.Firmware {
 		card := metalCard(f)
 		if card == nil {
@@ -420,8 +418,7 @@ func (m recordedMemory) ReadDRAM(bank int, addr uint64, p []byte) error {
 }
 
 func readRecordedMemory(t *testing.T, path string) recordedMemory {
-	b, err := os.ReadFile(path)
-	devtest.Must(t, err)
+	b := expect.Value(os.ReadFile(path))(t)
 	m, le := recordedMemory{}, binary.LittleEndian
 	for len(b) > 0 {
 		bank, n, addr := le.Uint32(b), le.Uint32(b[4:]), le.Uint64(b[8:])
@@ -447,8 +444,7 @@ func unpackCache(t *testing.T, path, dir string) {
 		if h.Typeflag != tar.TypeReg {
 			continue
 		}
-		b, err := io.ReadAll(r)
-		devtest.Must(t, err)
+		b := expect.Value(io.ReadAll(r))(t)
 		to := filepath.Join(dir, filepath.FromSlash(h.Name))
 		devtest.Must(t, errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, b, 0o644)))
 	}
@@ -469,8 +465,7 @@ func TestRecorded(t *testing.T) {
 		dir := filepath.Dir(path)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(path)
-			devtest.Must(t, err)
+			text := expect.Value(os.ReadFile(path))(t)
 			var r recorded
 			devtest.Must(t, json.Unmarshal(text, &r))
 			r.replay(t, dir)
@@ -500,12 +495,10 @@ func (r *recorded) replay(t *testing.T, dir string) {
 	}
 	commands := make([]byte, r.Pages*r.PageSize)
 	devtest.Must(t, metaltrace.ReadInterleaved(m, banks, r.Address, r.PageSize, 0, commands))
-	trace, err := metaltrace.Read(m, banks, layout, commands, "")
-	devtest.Must(t, err)
+	trace := expect.Value(metaltrace.Read(m, banks, layout, commands, ""))(t)
 	opened, err := metal.OpenCache(t.Context(), cache)
 	devtest.Must(t, err)
-	library, err := metaltrace.NewLibrary(t.Context(), opened)
-	devtest.Must(t, err)
+	library := expect.Value(metaltrace.NewLibrary(t.Context(), opened))(t)
 	f, err := trace.FindFirmware(library)
 	devtest.Must(t, err)
 	if wheels := f.Layout.Wheels(); !strings.Contains(" "+strings.Join(wheels, " ")+" ", " "+r.Wheel+" ") {
@@ -533,8 +526,7 @@ func (r *recorded) replay(t *testing.T, dir string) {
 		options.Target.Harvesting = h
 		saved, err := trace.File(options)
 		devtest.Must(t, err)
-		file, err := metaltrace.Write(saved)
-		devtest.Must(t, err)
+		file := expect.Value(metaltrace.Write(saved))(t)
 		return file
 	}
 

@@ -78,9 +78,7 @@ func TestArgumentsBecomeParameters(t *testing.T) {
 			t.Errorf("%v: parameters (-want +got):\n%s", arch, diff)
 		}
 		for i, n := range []int{4, 8, 1, 1} { // common ones are in the command once
-			if got := len(f.Image.Params[i].At); got != n {
-				t.Errorf("%v: %q is %d words, want %d", arch, want[i].Name, got, n)
-			}
+			expect.Equal(t, len(f.Image.Params[i].At), n, "%v: %q", arch, want[i].Name)
 		}
 		second := f.Image.Steps[1].Offset
 		for _, at := range f.Image.Params[0].At {
@@ -169,8 +167,7 @@ func openAssembled(t *testing.T, dir string) *assembled {
 	devtest.Must(t, json.Unmarshal(b, a))
 	a.commands, err = os.ReadFile(filepath.Join(dir, "commands.bin"))
 	devtest.Must(t, err)
-	files, err := filepath.Glob(filepath.Join(dir, "kernels-*.bin"))
-	devtest.Must(t, err)
+	files := expect.Value(filepath.Glob(filepath.Join(dir, "kernels-*.bin")))(t)
 	for _, f := range files {
 		var addr uint64
 		_, err := fmt.Sscanf(filepath.Base(f), "kernels-%d.bin", &addr)
@@ -206,10 +203,8 @@ func TestImportAssembledByMetal(t *testing.T) {
 	}
 	cache, err := metal.OpenCache(t.Context(), *metalDir)
 	devtest.Must(t, err)
-	library, err := metaltrace.NewLibrary(t.Context(), cache)
-	devtest.Must(t, err)
-	dirs, err := filepath.Glob(filepath.Join(*metalTraces, "*", "trace.json"))
-	devtest.Must(t, err)
+	library := expect.Value(metaltrace.NewLibrary(t.Context(), cache))(t)
+	dirs := expect.Value(filepath.Glob(filepath.Join(*metalTraces, "*", "trace.json")))(t)
 	for _, path := range dirs {
 		dir := filepath.Dir(path)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -283,8 +278,7 @@ func (a *assembled) file(t *testing.T, trace *metaltrace.Trace, f *metal.Firmwar
 	}
 	made, err := trace.File(o)
 	devtest.Must(t, err)
-	file, err := metaltrace.Write(made)
-	devtest.Must(t, err)
+	file := expect.Value(metaltrace.Write(made))(t)
 	return file
 }
 

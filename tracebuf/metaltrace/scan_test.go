@@ -273,8 +273,7 @@ func asMetal(t *testing.T, l cq.Layout, commands []byte) []byte {
 func inRevision(t *testing.T, l cq.Layout, commands []byte, change func(r *cq.Reading, command []byte)) []byte {
 	t.Helper()
 	out := bytes.Clone(commands)
-	readings, err := cq.RevisionByName(cq.Pinned).Read(l, commands)
-	devtest.Must(t, err)
+	readings := expect.Value(cq.RevisionByName(cq.Pinned).Read(l, commands))(t)
 	for i := range readings {
 		change(&readings[i], out[readings[i].At:])
 	}
@@ -561,7 +560,7 @@ func TestRefusals(t *testing.T) {
 			if !errors.Is(err, c.want) || !errors.As(err, &e) {
 				t.Fatalf("%v, want %v", err, c.want)
 			}
-			devtest.Says(t, err, c.parts...)
+			expect.Says(t, err, nil, c.parts...)
 		})
 	}
 	t.Run("launch", func(t *testing.T) {
@@ -576,7 +575,7 @@ func TestRefusals(t *testing.T) {
 		m.start()
 		trace, err = m.read(m.bytes())
 		devtest.Must(t, err)
-		devtest.Says(t, trace.FindLaunches(m.layout), "WRITE_PACKED", "where the trace puts no kernel")
+		expect.Says(t, trace.FindLaunches(m.layout), nil, "WRITE_PACKED", "where the trace puts no kernel")
 	})
 	t.Run("target", func(t *testing.T) {
 		m := newMetalStream(t, chip.Blackhole)

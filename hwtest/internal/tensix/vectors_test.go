@@ -2,11 +2,11 @@ package tensix
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/rig"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func (s *suite) assembled(v *vector, arch chip.Arch) ([]*program, error) {
@@ -14,10 +14,7 @@ func (s *suite) assembled(v *vector, arch chip.Arch) ([]*program, error) {
 }
 
 func TestRecordedResults(t *testing.T) {
-	s, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := expect.Value(load())(t)
 	n := 0
 	for _, v := range s.vectors {
 		for arch := chip.Wormhole; arch <= chip.Blackhole; arch++ {
@@ -76,9 +73,7 @@ func assembleCase(body string) error {
 
 func TestBadVectors(t *testing.T) {
 	for body, want := range badVectors {
-		if err := assembleCase(body); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", body, err, want)
-		}
+		expect.Says(t, assembleCase(body), nil, want)
 	}
 }
 

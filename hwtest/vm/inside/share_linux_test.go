@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -41,7 +40,5 @@ func TestChanged(t *testing.T) {
 		}
 		got = append(got, h.Name)
 	}
-	if want := []string{"share/a/new", "share/changed"}; !slices.Equal(got, want) {
-		t.Errorf("returned %v, want %v", got, want)
-	}
+	expect.NoDiff(t, got, []string{"share/a/new", "share/changed"}, "returned")
 }

@@ -51,9 +51,7 @@ func start(t *testing.T, c Config) *Probe {
 	p, err := Start(c)
 	must(t, err)
 	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.Fails(t, p.Close(), nil, "p.Close()")
 	})
 	return p
 }
@@ -80,8 +78,7 @@ func call(th Thread, name string) Call {
 
 func TestSystemCalls(t *testing.T) {
 	p := start(t, Config{Kinds: []Kind{Calls}})
-	null, err := unix.Open("/dev/null", unix.O_RDWR, 0)
-	must(t, err)
+	null := expect.Value(unix.Open("/dev/null", unix.O_RDWR, 0))(t)
 	defer unix.Close(null)
 	th, s := during(t, p, func() {
 		for range 1000 {
@@ -247,8 +244,7 @@ func TestFaults(t *testing.T) {
 		t.Skip("no way to see page faults")
 	}
 	page := os.Getpagesize()
-	m, err := unix.Mmap(-1, 0, 64*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	must(t, err)
+	m := expect.Value(unix.Mmap(-1, 0, 64*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON))(t)
 	defer func() { _ = unix.Munmap(m) }()
 	_ = unix.Madvise(m, unix.MADV_NOHUGEPAGE) // not in every kernel
 	th, s := during(t, p, func() {
@@ -453,8 +449,7 @@ func TestNames(t *testing.T) {
 	var want strings.Builder
 	line := regexp.MustCompile(`(?m)^\s+SYS_(\w+)\s+= (\d+)$`)
 	for _, arch := range []string{"amd64", "arm64", "riscv64"} {
-		src, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "zsysnum_linux_"+arch+".go"))
-		must(t, err)
+		src := expect.Value(os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "zsysnum_linux_"+arch+".go")))(t)
 		for _, m := range line.FindAllStringSubmatch(string(src), -1) {
 			fmt.Fprintf(&want, "%s %s %s\n", arch, m[2], strings.ToLower(m[1]))
 		}

@@ -67,18 +67,12 @@ func TestQuantile(t *testing.T) {
 	d := Durations{Count: 100, Max: 5000}
 	d.Slots[6], d.Slots[12] = 99, 1
 	for q, want := range map[float64]int64{0.5: 128, 0.99: 128, 0.999: 5000, 1: 5000} {
-		if got := d.Quantile(q); int64(got) != want {
-			t.Errorf("quantile %v is %d ns, want %d", q, got, want)
-		}
+		expect.Equal(t, int64(d.Quantile(q)), want, "quantile %v", q)
 	}
 	long := Durations{Count: 1, Max: 10 * time.Second} // the last slot has no upper end
 	long.Slots[31] = 1
-	if got := long.Quantile(0.5); got != long.Max {
-		t.Errorf("half of one of %v takes up to %v", long.Max, got)
-	}
-	if (&Durations{}).Quantile(0.5) != 0 {
-		t.Error("a quantile of nothing")
-	}
+	expect.Equal(t, long.Quantile(0.5), long.Max, "median of one")
+	expect.Equal(t, (&Durations{}).Quantile(0.5), 0, "a quantile of nothing")
 }
 
 func TestTextThatCannotBeWritten(t *testing.T) {

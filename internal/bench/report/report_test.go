@@ -1,7 +1,6 @@
 package report
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -9,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/writertest"
 )
 
@@ -20,9 +20,7 @@ func TestReadReportRefuses(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{`{"schema": x}`: "byte 12: invalid", `{"schema": "1"}`: "byte 14: json: cannot unmarshal"} {
-		if _, err := ReadReport(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		expect.Says(t, expect.ErrOf(ReadReport(strings.NewReader(text))), nil, want)
 	}
 }
 
@@ -34,9 +32,7 @@ func TestChance(t *testing.T) {
 			t.Errorf("p = %v, want %v", p, want)
 		}
 	}
-	if p := chance(nil, []float64{7, 8, 9}); p != 1 {
-		t.Errorf("p = %v for no samples", p)
-	}
+	expect.Equal(t, chance(nil, []float64{7, 8, 9}), 1, "p")
 }
 
 // A verdict needs a difference that is neither chance nor small nor the machine's.
@@ -116,9 +112,7 @@ func TestCompareNeedsRounds(t *testing.T) {
 		}
 		return &Report{Baselines: []*Figure{{Family: "baseline", Name: MemcpyHot, P50: hot}}, Figures: []*Figure{f}}
 	}
-	if n := FewestRounds(); n != 6 {
-		t.Errorf("%d rounds are enough: docs/cli.md says 6", n)
-	}
+	expect.Equal(t, FewestRounds(), 6, "rounds that docs/cli.md says are enough")
 	for _, c := range []struct {
 		cur, step float64
 		old, new  int
@@ -142,8 +136,6 @@ func TestTextThatCannotBeWritten(t *testing.T) {
 		r.WriteTable, r.WriteBenchmark, (&Report{Markers: &Markers{}, Breakdown: &Breakdown{}}).WriteTable,
 		func(w io.Writer) error { return WriteComparison(w, nil) },
 	} {
-		if err := write(writertest.Full{}); !errors.Is(err, writertest.ErrFull) {
-			t.Error(err)
-		}
+		expect.Fails(t, write(writertest.Full{}), writertest.ErrFull, "write(writertest.Full{})")
 	}
 }

@@ -170,9 +170,8 @@ func TestCSR(t *testing.T) {
 	must(t, err)
 	after, err := c.Registers()
 	must(t, err)
-	if v&bits != bits || before != after {
-		t.Errorf("cfg0 is %#x; registers %x before, %x after", v, before, after)
-	}
+	expect.Equal(t, v&bits, bits, "cfg0 is %#x", v)
+	expect.Equal(t, before, after, "cfg0 is %#x", v)
 	var code [32]byte
 	must(t, c.Read(0, code[:]))
 	expect.Equal(t, binary.LittleEndian.Uint32(code[16:]), counting[0], "the first instruction of the loop")

@@ -61,8 +61,7 @@ func start(t *testing.T, arch chip.Arch) *session {
 		s.card = sim.Wormhole()
 	}
 	t.Cleanup(func() { s.card.Close() })
-	file, err := os.ReadFile(s.file)
-	must(t, err)
+	file := expect.Value(os.ReadFile(s.file))(t)
 	im, err := kernels.Load(file)
 	must(t, err)
 	dev, err := reprise.Open(ctx, s.card)
@@ -125,12 +124,10 @@ func (s *session) serve(ctx context.Context, t *testing.T) (string, chan error) 
 	}
 	server, err := gdb.New(threads, gdb.Options{Text: s.text})
 	must(t, err)
-	dir, err := os.MkdirTemp("", "gdb")
-	must(t, err)
+	dir := expect.Value(os.MkdirTemp("", "gdb"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	name := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", name)
-	must(t, err)
+	l := expect.Value(net.Listen("unix", name))(t)
 	t.Cleanup(func() { l.Close() })
 	done := make(chan error, 1)
 	go func() {
@@ -267,9 +264,7 @@ func TestProtocol(t *testing.T) {
 		} {
 			equal(t, c.ask(x[0]), x[1], "%v: %s", arch, x[0])
 		}
-		if got := c.ask("g"); len(got) != 33*8 {
-			t.Errorf("%v: registers %q", arch, got)
-		}
+		equal(t, len(c.ask("g")), 33*8, "%v: registers", arch)
 		_, err := c.conn.Write([]byte("$c#63\x03"))
 		must(t, err)
 		if got := c.reply(); !strings.HasPrefix(got, "T02") {
@@ -313,9 +308,9 @@ func TestMonitor(t *testing.T) {
 			t.Errorf("%v: CSR: %s", arch, got)
 		}
 		c.ask("Hg2")
-		if stored, got := c.monitor("reg 0xffe00014 77"), c.monitor("gpr 5"); stored != "stored" || got != "0x0000004d" {
-			t.Errorf("%v: register 5 of thread 1: %s, then %s", arch, stored, got)
-		}
+		stored, got := c.monitor("reg 0xffe00014 77"), c.monitor("gpr 5")
+		equal(t, stored, "stored", "%v", arch)
+		equal(t, got, "0x0000004d", "%v", arch)
 		c.finish(s, done)
 	}
 }
@@ -362,9 +357,7 @@ func TestOneOfTwoRuns(t *testing.T) {
 		t.Errorf("after Ctrl-C: %q", got)
 	}
 	must(t, <-ran)
-	if now := pcs(); now[1] != before[1] {
-		t.Errorf("pc of the processor that was not resumed: %s before, %s now", before[1], now[1])
-	}
+	equal(t, pcs()[1], before[1], "pc of the processor that was not resumed")
 	other, err := s.dev.Read32(s.xy, result+16*uint64(chip.TRISC1))
 	must(t, err)
 	equal(t, other, 0, "what it has stored")

@@ -31,8 +31,7 @@ func TestStackOfWaitingKernel(t *testing.T) {
 				card = sim.Wormhole()
 			}
 			defer card.Close()
-			file, err := os.ReadFile("testdata/nested." + arch.String() + ".elf")
-			must(t, err)
+			file := expect.Value(os.ReadFile("testdata/nested." + arch.String() + ".elf"))(t)
 			im, err := kernels.Load(file)
 			must(t, err)
 			ctx := t.Context()

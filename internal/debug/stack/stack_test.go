@@ -65,9 +65,7 @@ func TestSymbolsOnly(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	good := read(t, "../live/testdata/nested.wormhole.elf")
 	for _, file := range [][]byte{nil, []byte("\x7fELF"), good[:60], make([]byte, 4096)} {
-		if _, err := stack.Load("bad", file, 0); !errors.Is(err, stack.ErrFile) {
-			t.Errorf("%d bytes: %v", len(file), err)
-		}
+		expect.Fails(t, expect.ErrOf(stack.Load("bad", file, 0)), stack.ErrFile, "%d bytes", len(file))
 	}
 	if got := (stack.Space{}).Unwind(stack.Registers{PC: 8}, nil); len(got) != 1 || got[0].PC != 8 {
 		t.Errorf("%v", got)

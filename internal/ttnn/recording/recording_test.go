@@ -70,9 +70,7 @@ func TestRefusals(t *testing.T) {
 		{"no commands", written(t, "n150", libttsim.Step{Fetched: []libttsim.Fetch{{Bytes: make([]byte, 16)}}}), cq.ErrRevision},
 		{"no trace there", written(t, "n150", step(t, replay)), cq.ErrRevision},
 	} {
-		if _, err := recording.Read(bytes.NewReader(c.file), nil); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
-		}
+		expect.Fails(t, expect.ErrOf(recording.Read(bytes.NewReader(c.file), nil)), c.want, "%s", c.name)
 	}
 }
 
@@ -167,8 +165,7 @@ func pair(t testing.TB) []byte {
 }
 
 func TestPair(t *testing.T) {
-	r, err := recording.Read(bytes.NewReader(pair(t)), nil)
-	devtest.Must(t, err)
+	r := expect.Value(recording.Read(bytes.NewReader(pair(t)), nil))(t)
 	if len(r.Traces) != 1 || len(r.Traces[0]) != 32 || r.Traces[0][2] != nil {
 		t.Fatalf("traces %v", r.Traces)
 	}
@@ -204,8 +201,7 @@ const tensors = `{"replay": 0, "tensors": [
 
 func TestModel(t *testing.T) {
 	described := func(tensors io.Reader) (out []string) {
-		r, err := recording.Read(bytes.NewReader(model(t, 0)), tensors)
-		devtest.Must(t, err)
+		r := expect.Value(recording.Read(bytes.NewReader(model(t, 0)), tensors))(t)
 		trace := r.Traces[0][0]
 		content := func(list []tracebuf.Data, buffer int) string {
 			for _, d := range list {
@@ -233,9 +229,7 @@ func TestModel(t *testing.T) {
 	}, "with tensors")
 	for at, want := range map[uint64]error{weight: recording.ErrIncomplete, input: nil, output: nil, 0x70000: nil,
 		weight + 64*12: nil} {
-		if _, err := recording.Read(bytes.NewReader(model(t, at)), nil); !errors.Is(err, want) {
-			t.Errorf("a program in between writes to %#x: %v, want %v", at, err, want)
-		}
+		expect.Fails(t, expect.ErrOf(recording.Read(bytes.NewReader(model(t, at)), nil)), want, "a program in between writes to %#x", at)
 	}
 	for _, wrong := range []string{"{", `{"tensors": [{"address": 64}]}`, `{"tensors": [{"pages": -1}]}`} {
 		if _, err := recording.Read(bytes.NewReader(model(t, 0)), strings.NewReader(wrong)); !errors.Is(err, recording.ErrOther) {
@@ -336,10 +330,8 @@ func TestTensorsInL1(t *testing.T) {
 	if b := r.Traces[0][0].Buffers[0]; b.Name != "w0" || fmt.Sprint(b.Sharding.Cores) != "[(0,0)-(0,0) (1,0)-(1,0)]" || b.Size != 128 {
 		t.Errorf("a weight of which nothing is known is %+v on %v", b, b.Sharding.Cores)
 	}
-	if _, err := recording.Read(bytes.NewReader(sharded(t, 0x38000)), nil); !errors.Is(err, recording.ErrIncomplete) ||
-		!strings.Contains(err.Error(), "0x38000 of L1 of worker (0,0)") {
-		t.Errorf("a replay that reads what nothing is known of: %v", err)
-	}
+	expect.Says(t, expect.ErrOf(recording.Read(bytes.NewReader(sharded(t, 0x38000)), nil)), recording.ErrIncomplete,
+		"0x38000 of L1 of worker (0,0)")
 }
 
 // indices give rectangles of workers the go message of each.
@@ -378,8 +370,7 @@ func TestSubDevices(t *testing.T) {
 		{"cleared", []libttsim.Step{two, whole}, "[]"},
 		{"not said", []libttsim.Step{two, divide(t, 3, nil)}, "[]"},
 	} {
-		r, err := recording.Read(bytes.NewReader(model(t, 0, c.steps...)), nil)
-		devtest.Must(t, err)
+		r := expect.Value(recording.Read(bytes.NewReader(model(t, 0, c.steps...)), nil))(t)
 		expect.NoDiff(t, fmt.Sprint(r.Traces[0][0].SubDevices), c.want, "%s", c.name)
 	}
 }

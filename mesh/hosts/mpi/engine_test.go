@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/mesh/hosts"
 	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
 )
@@ -158,9 +159,7 @@ func TestLongNames(t *testing.T) {
 		_, err := e.Exchange(t.Context(), strings.Repeat("x", maxOp)+string(rune('a'+e.Rank())), nil)
 		return err
 	}) {
-		if !errors.Is(err, hosts.ErrOrder) {
-			t.Errorf("host %d: %v", i, err)
-		}
+		expect.Fails(t, err, hosts.ErrOrder, "host %d", i)
 	}
 }
 
@@ -204,17 +203,13 @@ func TestWatch(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if !errors.Is(err, hosts.ErrBroken) {
-		t.Error(err)
-	}
+	expect.Fails(t, err, hosts.ErrBroken, "error")
 	stop()
 
 	alone := inMemory(t, 1)[0]
 	alone.c.(*member).ft = false
 	ctx, stop = alone.Watch(t.Context())
-	if ctx.Err() != nil {
-		t.Error(ctx.Err())
-	}
+	expect.Fails(t, ctx.Err(), nil, "error")
 	stop()
 }
 
@@ -230,9 +225,7 @@ func TestFrame(t *testing.T) {
 		for _, at := range []int{0, 3, 10, 12} {
 			bad := slices.Clone(b)
 			bad[at] ^= 0x7F
-			if _, err := getFrame(bad); !errors.Is(err, ErrFrame) {
-				t.Errorf("%d B, byte %d changed: %v", len(data), at, err)
-			}
+			expect.Fails(t, expect.ErrOf(getFrame(bad)), ErrFrame, "%d B, byte %d changed", len(data), at)
 		}
 	}
 	if _, err := getFrame(nil); !errors.Is(err, ErrFrame) {
@@ -251,9 +244,7 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fr, err := getFrame(b)
 		if err != nil {
-			if !errors.Is(err, ErrFrame) {
-				t.Error(err)
-			}
+			expect.Fails(t, err, ErrFrame, "error")
 			return
 		}
 		again := make([]byte, frameSize)

@@ -30,6 +30,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/hosts"
 	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
@@ -164,9 +165,7 @@ func TestOtherLibraries(t *testing.T) {
 		"libc.so.6":      "it is no Open MPI 4 or 5",
 	} {
 		_, err := Open(t.Context(), Options{Library: name})
-		if !errors.Is(err, ErrNoLibrary) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "install Open MPI") {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect.Says(t, err, ErrNoLibrary, want, "install Open MPI")
 	}
 	if started.Load() {
 		t.Error("MPI counts as started")

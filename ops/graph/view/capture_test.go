@@ -255,8 +255,7 @@ func (t *tab) call(method string, params map[string]any, out any) {
 	if t.session != "" {
 		m["sessionId"] = t.session
 	}
-	b, err := json.Marshal(m)
-	devtest.Must(t, err)
+	b := expect.Value(json.Marshal(m))(t)
 	expect.Value(t.to.Write(append(b, 0)))(t)
 	for {
 		r := t.read()
@@ -410,8 +409,7 @@ func openTab(t *testing.T, url string) *tab {
 func openReport(t *testing.T, r *graph.Report, findings json.RawMessage) *tab {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.html")
-	f, err := os.Create(file)
-	devtest.Must(t, err)
+	f := expect.Value(os.Create(file))(t)
 	devtest.Must(t, HTML(f, "report.json", r, findings))
 	devtest.Must(t, f.Close())
 	return openTab(t, "file://"+file)

@@ -35,10 +35,8 @@ func handler(t testing.TB, r *graph.Report) http.Handler {
 
 func read(t testing.TB, path string) *graph.Report {
 	t.Helper()
-	text, err := os.ReadFile("../testdata/" + path)
-	devtest.Must(t, err)
-	r, err := graph.Decode(bytes.NewReader(text), graph.Limits{})
-	devtest.Must(t, err)
+	text := expect.Value(os.ReadFile("../testdata/" + path))(t)
+	r := expect.Value(graph.Decode(bytes.NewReader(text), graph.Limits{}))(t)
 	return r
 }
 
@@ -273,9 +271,8 @@ func TestModelOfTransformer(t *testing.T) {
 	if len(late) == 0 {
 		t.Errorf("no late deallocation")
 	}
-	if m.Cores != [2]int{8, 8} || m.Devices[0].L1 != 1395424 {
-		t.Errorf("cores %v of %d B", m.Cores, m.Devices[0].L1)
-	}
+	expect.Equal(t, m.Cores, [2]int{8, 8}, "m.Cores")
+	expect.Equal(t, m.Devices[0].L1, 1395424, "m.Devices[0].L1")
 	var add *op
 	for i := range m.Ops {
 		if m.Ops[i].Name == "ttnn::add" {
@@ -326,9 +323,7 @@ func TestModelHasDeviceTimes(t *testing.T) {
 	report := finish(t, r)
 	m := newModel("timed", report)
 	for i, want := range []int64{700, 700, 0} {
-		if got := m.Ops[i].Device; got != want {
-			t.Errorf("%s ran %d ns on the device, want %d", m.Ops[i].Name, got, want)
-		}
+		expect.Equal(t, m.Ops[i].Device, want, "%s ran", m.Ops[i].Name)
 	}
 }
 

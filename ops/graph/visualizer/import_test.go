@@ -55,8 +55,7 @@ func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) 
 
 func connect(t *testing.T, db string) *sql.DB {
 	t.Helper()
-	c, err := sql.Open("sqlite3", db)
-	devtest.Must(t, err)
+	c := expect.Value(sql.Open("sqlite3", db))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -99,8 +98,7 @@ func TestImportSample(t *testing.T) {
 
 func TestSchema(t *testing.T) {
 	_, ask := imported(t, Options{}, "../testdata/sample.json")
-	text, err := os.ReadFile("testdata/columns.txt")
-	devtest.Must(t, err)
+	text := expect.Value(os.ReadFile("testdata/columns.txt"))(t)
 	for line := range strings.Lines(string(text)) {
 		table, columns, _ := strings.Cut(strings.TrimSpace(line), " ")
 		want(t, ask("SELECT group_concat(name) FROM pragma_table_info('"+table+"')"), columns)
@@ -129,10 +127,7 @@ func TestImportRefuses(t *testing.T) {
 	// imported without them.
 	report := save(t, `{"version":1,"graph":[]}`)
 	devtest.Must(t, os.Mkdir(strings.TrimSuffix(report, ".json")+pythonSuffix, 0o777))
-	if _, err := Import(ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{report}, Options{}); err == nil ||
-		!strings.Contains(err.Error(), "python_io") {
-		t.Errorf("records that can't be read: %v", err)
-	}
+	expect.Says(t, expect.ErrOf(Import(ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{report}, Options{})), nil, "python_io")
 }
 
 func tree(t *testing.T, dir string) map[string]string {
@@ -177,10 +172,7 @@ func TestFolderIsNoDatabase(t *testing.T) {
 	dir := t.TempDir()
 	relu(t, dir, "r.json", 1, 16)
 	_, err := Import(context.Background(), dir, []string{filepath.Join(dir, "r.json")}, Options{})
-	if err == nil || !strings.Contains(err.Error(), "is a folder, want a database: name a file in it, such as "+
-		filepath.Join(dir, "db.sqlite")) {
-		t.Error(err)
-	}
+	expect.Says(t, err, nil, "is a folder, want a database: name a file in it, such as "+filepath.Join(dir, "db.sqlite"))
 }
 
 func TestPicturesOfOneName(t *testing.T) {
@@ -258,8 +250,7 @@ func TestSourceFiles(t *testing.T) {
 	}
 	report := save(t, `{"version":1,"graph":[`+strings.Join(nodes, ",")+`]}`)
 	_, ask := imported(t, Options{}, report, report)
-	real, err := filepath.EvalSymlinks(model)
-	devtest.Must(t, err)
+	real := expect.Value(filepath.EvalSymlinks(model))(t)
 	want(t, ask("SELECT path, contents FROM source_files"), real+"|import ttnn\n\uFFFD")
 	answers(t, ask)
 
@@ -346,8 +337,7 @@ func TestArchOfNodeLists(t *testing.T) {
 		"0|11|10|110|1572864|111616|1461248")
 	want(t, ask("SELECT DISTINCT device_id FROM buffers UNION SELECT device_id FROM tensors UNION SELECT device_id FROM device_tensors"), "0")
 	expect.Equal(t, len(sum.Warnings), 0, "warnings %q", sum.Warnings)
-	text, err := os.ReadFile("../testdata/tt-metal/matmul_run.json")
-	devtest.Must(t, err)
+	text := expect.Value(os.ReadFile("../testdata/tt-metal/matmul_run.json"))(t)
 	_, ask = imported(t, Options{}, save(t, strings.Replace(string(text), `"graph":`, `"devices":[{"device_id":0}],"graph":`, 1)))
 	want(t, ask("SELECT DISTINCT device_id FROM buffers UNION SELECT device_id FROM devices"), "0")
 	sum, ask = imported(t, Options{Arch: "wormhole"}, "testdata/nodes.json")
@@ -547,8 +537,7 @@ func recorded(t testing.TB, cfg graph.Config, f func(*graph.Recorder), edit ...f
 		e(p)
 	}
 	name := filepath.Join(t.TempDir(), "report.json")
-	out, err := os.Create(name)
-	devtest.Must(t, err)
+	out := expect.Value(os.Create(name))(t)
 	defer out.Close()
 	devtest.Must(t, p.Encode(out))
 	return name
@@ -588,9 +577,7 @@ func TestUpstreamOperation(t *testing.T) {
 			r.End(one, two)
 		}))
 		answers(t, ask)
-		if n := ask("SELECT count(*) > 0 FROM edges"); n[0] != "1" {
-			t.Error("no edges")
-		}
+		expect.Equal(t, ask("SELECT count(*) > 0 FROM edges")[0], "1", "are there edges")
 	}
 }
 

@@ -21,9 +21,7 @@ func model(t *testing.T, cfg driver.Config) *driver.Node {
 	cfg.Functions = []driver.Function{f}
 	d := expect.Value(driver.New(cfg))(t)
 	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		expect.Fails(t, d.Close(), nil, "d.Close()")
 	})
 	return d.Node(0)
 }

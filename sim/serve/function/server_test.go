@@ -33,10 +33,9 @@ func TestEndWithoutWaiting(t *testing.T) {
 		shm.Requests.Slot(&serve.Head{Op: opExit})
 		shm.Requests.Publish(0)
 		must(t, s.run())
-		if sleeps != 0 || lib.clocks != 0 || lib.exits != 1 {
-			t.Errorf("%s: after the end it slept %d times and clocked %d times, and told the library %d times: want 0, 0 and 1",
-				name, sleeps, lib.clocks, lib.exits)
-		}
+		expect.Equal(t, sleeps, 0, "%s", name)
+		expect.Equal(t, lib.clocks, 0, "%s", name)
+		expect.Equal(t, lib.exits, 1, "%s", name)
 		must(t, errors.Join(shm.Unmap(), f.Close()))
 	}
 }
@@ -76,9 +75,7 @@ func TestPaceQuiet(t *testing.T) {
 		}
 		return rest
 	}
-	if rest := run(time.Second); rest != 0 {
-		t.Errorf("rests %v after a second", rest)
-	}
+	expect.Equal(t, run(time.Second), 0, "rests")
 	if p.last < longChunk/2 || p.last > 2*longChunk {
 		t.Errorf("a chunk of a quiet device takes %v, want about %v", p.last, longChunk)
 	}

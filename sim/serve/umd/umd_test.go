@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
@@ -58,34 +59,22 @@ func TestServer(t *testing.T) {
 	m := &tiles{memory: make([]byte, 3<<20)}
 	c := &Chip{Arch: chip.Blackhole, Harvesting: chip.Harvesting{Tensix: 1, DRAM: 2, Ethernet: 0x120}, UnusedPCIe: 2, SOC: "soc",
 		Cluster: "cluster", Simulator: "lib", Observe: func() Tiles { return m }, Warn: func(s string) { warnings = append(warnings, s) }}
-	l, err := serve.Listen(Socket(t.TempDir(), 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := expect.Value(serve.Listen(Socket(t.TempDir(), 0)))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { c.Serve(ctx, l); close(ended) }()
 	dial := func() net.Conn {
-		conn, err := net.Dial("unix", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := expect.Value(net.Dial("unix", l.Addr().String()))(t)
 		return conn
 	}
 	conn := dial()
 	ask := func(widths []int, q request) []field {
 		t.Helper()
-		if err := send(conn, encodeRequest(&q)); err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, send(conn, encodeRequest(&q)))
 		b, err := receive(conn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		f, err := decode(b, widths)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, err)
 		return f
 	}
 	long := bytes.Repeat([]byte("0123456789abcde"), 1<<17) // some pieces
@@ -132,9 +121,7 @@ func TestServer(t *testing.T) {
 		_ = bad.Close()
 	}
 	stop()
-	if _, err := receive(conn); err == nil {
-		t.Error("the connection goes on")
-	}
+	expect.Error(t, expect.ErrOf(receive(conn))) // the connection has ended
 	<-ended
 	for i, want := range []string{"a store of 2 bytes brings 1", "no tile (274,19)", "1073741825 bytes", "refused", "command 5", "more than 1073741824",
 		"table at 9"} {
@@ -142,9 +129,7 @@ func TestServer(t *testing.T) {
 			t.Fatalf("warnings %q, want %q at %d", warnings, want, i)
 		}
 	}
-	if len(warnings) != 7 {
-		t.Errorf("warnings %q", warnings)
-	}
+	expect.Equal(t, len(warnings), 7, "warnings %q", warnings)
 }
 
 func TestFolder(t *testing.T) {
@@ -162,9 +147,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		q, err := decodeRequest(b)
 		if err != nil {
-			if !errors.Is(err, ErrMessage) {
-				t.Errorf("error %v", err)
-			}
+			expect.Fails(t, err, ErrMessage, "error")
 			return
 		}
 		again, err := decodeRequest(encodeRequest(&q))

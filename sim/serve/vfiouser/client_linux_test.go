@@ -71,9 +71,7 @@ func TestResetMarker(t *testing.T) {
 			t.Fatalf("%s: command %#x: the mark isn't there", name, v)
 		}
 		must(t, reset())
-		if v := c.ConfigRead(regCommand); v&(1<<6) != 0 {
-			t.Errorf("%s: command %#x after the reset", name, v)
-		}
+		equal(t, c.ConfigRead(regCommand)&(1<<6), 0, "%s: command", name)
 		noDiff(t, f.done(), []string{"reset"}, "%s", name)
 	}
 }

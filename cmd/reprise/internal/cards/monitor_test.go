@@ -126,8 +126,7 @@ DEVICE        PID  WORKERS  BUSY NOW    BUSY  KERNELS  QUEUE  PREFETCHER IDLE  B
 // BUSY NOW is of the samples between two looks, whatever came before.
 func TestMonitorLooks(t *testing.T) {
 	dir := t.TempDir()
-	l, err := usage.Create(dir, usage.Device{Name: "card", NUMANode: -1})
-	devtest.Must(t, err)
+	l := expect.Value(usage.Create(dir, usage.Device{Name: "card", NUMANode: -1}))(t)
 	defer l.Close()
 	look := (&MonitorCmd{Dir: dir}).look()
 	for i, c := range []struct {
@@ -269,9 +268,8 @@ func TestMonitorViewKeys(t *testing.T) {
 			t.Errorf("%v starts something", c.key)
 		}
 		got := strings.Split(screen(v), "\n")
-		if v.top != c.top || got[0] != all[c.top] {
-			t.Errorf("after %v line %d is first, %q; want %d, %q", c.key, v.top, got[0], c.top, all[c.top])
-		}
+		expect.Equal(t, v.top, c.top, "after %v", c.key)
+		expect.Equal(t, got[0], all[c.top], "after %v", c.key)
 	}
 	for _, k := range []tea.Key{{Code: 'q', Text: "q"}, {Code: 'c', Mod: tea.ModCtrl}, {Code: tea.KeyEscape}} {
 		if cmd := press(v, k); cmd == nil || cmd() != tea.Quit() {

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/examples/digits"
@@ -20,28 +18,26 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits/convnet/reference"
 	"github.com/reprise-tt/reprise/examples/words"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/mesh/hosts"
 	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
 )
 
 // A zero of the other sign is a difference.
 func TestCheckerFindsCorruptedScores(t *testing.T) {
-	images, err := digits.Images()
-	devtest.Must(t, err)
+	images := expect.Value(digits.Images())(t)
 	net, err := convnet.Trained()
 	devtest.Must(t, err)
 	expected := reference.Scores(chip.Blackhole, net, images[:20])
 	got := slices.Clone(expected)
 	var c mismatches
 	c.scores(0, "replayed", got, expected)
-	if err := c.err("result"); err != nil {
-		t.Errorf("scores of the network itself: %v", err)
-	}
+	expect.Fails(t, c.err("result"), nil, "scores of the network itself")
 	expected[11][0] = 0
 	got[7][3]++
 	got[11][0] = 0x8000 // -0
 	c.scores(4, "replayed", got, expected)
-	devtest.Says(t, c.err("result"), "2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), arithmetic,
+	expect.Says(t, c.err("result"), nil, "2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), arithmetic,
 		fmt.Sprint(expected[7]))
 }
 
@@ -74,8 +70,7 @@ func TestSamples(t *testing.T) {
 }
 
 func TestKnownWords(t *testing.T) {
-	all, err := words.All()
-	devtest.Must(t, err)
+	all := expect.Value(words.All())(t)
 	training, heldBack := words.Split(all)
 	const line = "known     1 of them are in the list the network learned from, 1 (25.0 %) in the part that was held back\n"
 	r, none := &Generated{Words: []string{training[len(training)/2], "qzxqzx", heldBack[len(heldBack)-1], "zzzz"}}, &Generated{}
@@ -123,9 +118,7 @@ func TestCollect(t *testing.T) {
 			}
 			return nil
 		}) {
-			if err != nil {
-				t.Errorf("%v, process %d: %v", sizes, i, err)
-			}
+			expect.Fails(t, err, nil, "%v, process %d", sizes, i)
 		}
 	}
 }
@@ -148,9 +141,7 @@ func TestCollectRefusesSizes(t *testing.T) {
 			}
 			return nil
 		}) {
-			if err != nil {
-				t.Errorf("%d pieces: %v", len(wrong), err)
-			}
+			expect.Fails(t, err, nil, "%d pieces", len(wrong))
 		}
 	}
 }
@@ -164,9 +155,7 @@ func TestPrintTogether(t *testing.T) {
 	devtest.Must(t, cli.Print(&b, func(w cli.Text) { printTogether(w, all) }))
 	want := "process 0, emu:blackhole, seed 7:\none two\nprocess 1, emu:wormhole, seed 8:\nthree\n\n" +
 		"2 processes: 14 tokens, 3.5 a second; 1 mismatch against the arithmetic of the engines on the host\n"
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Error(diff)
-	}
+	expect.NoDiff(t, b.String(), want, "b.String()")
 }
 
 func TestOwnAddress(t *testing.T) {
@@ -187,8 +176,7 @@ func TestOwnAddress(t *testing.T) {
 	}
 	got, err := ownAddress("")
 	devtest.Must(t, err)
-	l, err := net.Listen("tcp", netip.AddrPortFrom(got, 0).String())
-	devtest.Must(t, err)
+	l := expect.Value(net.Listen("tcp", netip.AddrPortFrom(got, 0).String()))(t)
 	devtest.Must(t, l.Close())
 	if got.IsUnspecified() {
 		t.Errorf("%v is not this machine's", got)

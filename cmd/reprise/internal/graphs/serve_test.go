@@ -2,7 +2,6 @@ package graphs
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func TestGraphServe(t *testing.T) {
@@ -27,8 +27,7 @@ func TestGraphServe(t *testing.T) {
 	n, err := r.Read(line)
 	devtest.Must(t, err)
 	url := strings.TrimSpace(strings.TrimPrefix(string(line[:n]), "serving "))
-	resp, err := http.Get(url)
-	devtest.Must(t, err)
+	resp := expect.Value(http.Get(url))(t)
 	page, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(page), "ttnn::add") {
@@ -36,11 +35,7 @@ func TestGraphServe(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want the context's end", err)
-	}
+	expect.Fails(t, <-ended, context.Canceled, "the context's end")
 	c.Report += "x"
-	if err := c.Run(t.Context(), cli.Streams{Out: io.Discard}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a report that isn't there: %v", err)
-	}
+	expect.Fails(t, c.Run(t.Context(), cli.Streams{Out: io.Discard}), os.ErrNotExist, "a report that isn't there")
 }

@@ -63,10 +63,8 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 				var own, read strings.Builder
 				var file bytes.Buffer
 				devtest.Must(t, errors.Join(trace.Debug().Verify(t.Context()), trace.Save(t.Context(), &file)))
-				saved, err := tracebuf.Decode(&file)
-				devtest.Must(t, err)
-				recorded, err := tracebuf.Inspect(&saved.Image)
-				devtest.Must(t, err)
+				saved := expect.Value(tracebuf.Decode(&file))(t)
+				recorded := expect.Value(tracebuf.Inspect(&saved.Image))(t)
 				c.Steps, recorded.Steps = nil, nil // their names are lines of their own
 				devtest.Must(t, errors.Join(c.Print(&read), recorded.Print(&own)))
 				expect.NoDiff(t, read.String(), own.String(), "commands in DRAM")
@@ -173,9 +171,7 @@ func TestTraceImport(t *testing.T) {
 			expect.NoDiff(t, imported.Target, saved.Target, "target")
 			c.DryRun = true
 			b.Must(os.Remove(filepath.Join(dir, "0.bin")))
-			if err := c.Run(b.Ctx, cli.Streams{Out: &text}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "0.bin") {
-				t.Errorf("without a bank: %v", err)
-			}
+			expect.Says(t, c.Run(b.Ctx, cli.Streams{Out: &text}), os.ErrNotExist, "0.bin")
 		})
 	}
 }

@@ -27,8 +27,7 @@ func trained(t *testing.T) (*convnet.Network, []digits.Image) {
 	t.Helper()
 	n, err := convnet.Trained()
 	devtest.Must(t, err)
-	images, err := digits.Images()
-	devtest.Must(t, err)
+	images := expect.Value(digits.Images())(t)
 	return n, images
 }
 

@@ -3,10 +3,11 @@
 package goldentest
 
 import (
-	"bufio"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 // Bits is splitmix64, seeded with a case's number.
@@ -43,26 +44,9 @@ func (s *Bits) Number(class uint64, specials []uint32) uint32 {
 func Compare(t *testing.T, path string, update bool, got []string) {
 	t.Helper()
 	if update {
-		if err := os.WriteFile(path, []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, os.WriteFile(path, []byte(strings.Join(got, "\n")+"\n"), 0o644))
 		return
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var want []string
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		want = append(want, lines.Text())
-	}
-	if len(got) != len(want) {
-		t.Errorf("%d cases, and %d from ttsim", len(got), len(want))
-	}
-	for i := range min(len(got), len(want)) {
-		if got[i] != want[i] {
-			t.Errorf("differs from ttsim:\n-ttsim %s\n+got   %s", want[i], got[i])
-		}
-	}
+	want := expect.Value(os.ReadFile(path))(t)
+	expect.NoDiff(t, got, strings.Split(strings.TrimSuffix(string(want), "\n"), "\n"), "differs from ttsim")
 }
