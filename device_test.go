@@ -171,8 +171,8 @@ func TestCoordinatesForKernels(t *testing.T) {
 		equal(b, all.End, last, "a multicast to %v", g)
 		equal(b, all.Cores, g.Size(), "a multicast to %v", g)
 		start, end := all.Corners(chip.NOC1)
-		equal(b, start, last, "start")
-		equal(b, end, first, "end")
+		equal(b, start, last, "start on NoC 1")
+		equal(b, end, first, "end on NoC 1")
 		var outside *chip.CoordinateError
 		if _, err := b.Dev.Virtual(chip.Core{X: 100}); !errors.As(err, &outside) {
 			b.Errorf("a core outside of the chip: %v", err)

@@ -205,7 +205,7 @@ func TestInterruptionAfterTheEnd(t *testing.T) {
 				return syscall.EINTR
 			})
 			expect.Fails(t, err, context.Canceled, "error")
-			equal(t, n, ends, "n")
+			equal(t, n, ends, "interruptions")
 		})
 	}
 }
@@ -294,7 +294,7 @@ func TestWindowsRunOut(t *testing.T) {
 		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
 		if err != nil {
 			expect.Fails(t, err, kmd.ErrBusy, "error")
-			equal(t, len(ws), 10, "len(ws)")
+			equal(t, len(ws), 10, "windows")
 			break
 		}
 		ws = append(ws, w)

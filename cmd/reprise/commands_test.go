@@ -88,7 +88,7 @@ func TestInspectDump(t *testing.T) {
 	}
 	code, text, _ = runs(t.Context(), "inspect", file, "--region", postmortem.RegionDispatchRing)
 	expect.Equal(t, code, cli.ExitOK, "code")
-	expect.Equal(t, len(text), 524288, "len(text)")
+	expect.Equal(t, len(text), 524288, "B of the dispatch ring")
 	writertest.EveryWrite(t, func(w io.Writer) error { return (&debugger.InspectCmd{File: file}).Run(cli.Streams{Out: w}) })
 }
 

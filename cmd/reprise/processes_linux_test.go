@@ -209,8 +209,8 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%v: %v", args, err)
 		}
 		got := c.err.String()
-		expect.Equal(t, strings.Count(got, "\n"), 1, "%v", args)
-		expect.Equal(t, strings.Count(got, "no space left"), 1, "%v", args)
+		expect.Equal(t, strings.Count(got, "\n"), 1, "%v: lines", args)
+		expect.Equal(t, strings.Count(got, "no space left"), 1, "%v: causes", args)
 		b, err := os.ReadFile(at)
 		if err != nil || string(b) != "of before" || len(names(t, dir)) != 1 {
 			t.Errorf("%v left %d bytes, %v, files %v", args, len(b), err, names(t, dir))

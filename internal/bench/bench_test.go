@@ -76,9 +76,9 @@ func TestReplayReport(t *testing.T) {
 	noDiff(t, ids, want, "figures")
 	one, _ := r.Figure(want[0])
 	three, _ := r.Figure(want[1])
-	expect.Equal(t, *one.Bytes, *three.Bytes, "*one.Bytes")
-	expect.Equal(t, *one.Allocs, 0, "*one.Allocs")
-	expect.Equal(t, *three.Allocs, 0, "*three.Allocs")
+	expect.Equal(t, *one.Bytes, *three.Bytes, "B of a replay of 1 program and of 3")
+	expect.Equal(t, *one.Allocs, 0, "allocations for 1")
+	expect.Equal(t, *three.Allocs, 0, "allocations for 3")
 	if !slices.ContainsFunc(one.Ratios, func(r report.Ratio) bool { return r.To == report.MemcpySame }) {
 		t.Error("no ratio to a copy of the same bytes")
 	}

@@ -204,8 +204,8 @@ func TestRequestNumbers(t *testing.T) {
 	}
 	expect.Equal(t, len(ours), len(h.Ioctls), "requests")
 	for name, n := range h.Ioctls {
-		expect.Equal(t, ours[name], Magic<<8|n, "ours[name]")
-		expect.Equal(t, RequestName(uint32(ours[name])), name, "RequestName(uint32(ours[name]))")
+		expect.Equal(t, ours[name], Magic<<8|n, "%s", name)
+		expect.Equal(t, RequestName(uint32(ours[name])), name, "%s", name)
 	}
 }
 

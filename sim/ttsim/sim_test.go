@@ -277,7 +277,7 @@ func TestControllerRegisters(t *testing.T) {
 	registers(0) // without waiting for that
 	f.BARStore(0, off, 4, 0xCAFE)
 	got := f.BARLoad(0, off, 4)
-	equal(t, got, 0xCAFE, "got")
+	equal(t, got, 0xCAFE, "read")
 	equal(t, m.word(0x78), 0xCAFE, "m.word(0x78)")
 	registers(1 << 21)
 	equal(t, f.BARLoad(0, off, 4), 0x2810, "the register")

@@ -170,8 +170,8 @@ func TestCSR(t *testing.T) {
 	must(t, err)
 	after, err := c.Registers()
 	must(t, err)
-	expect.Equal(t, v&bits, bits, "cfg0 is %#x", v)
-	expect.Equal(t, before, after, "cfg0 is %#x", v)
+	expect.Equal(t, v&bits, bits, "cfg0")
+	expect.Equal(t, before, after, "registers before and after")
 	var code [32]byte
 	must(t, c.Read(0, code[:]))
 	expect.Equal(t, binary.LittleEndian.Uint32(code[16:]), counting[0], "the first instruction of the loop")
