@@ -253,7 +253,7 @@ func TestBreakdownWithoutBPF(t *testing.T) {
 	if r.SyscallsPerReplay != nil || r.Breakdown == nil {
 		t.Fatalf("without eBPF: %v system calls, breakdown %+v", r.SyscallsPerReplay, r.Breakdown)
 	}
-	if b := r.Breakdown; len(b.LeftOut) != 5 || b.Stages[0].Ns <= 0 || b.Stages[0].Faults != nil || b.Stages[1].OffNs != nil {
+	if b := r.Breakdown; len(b.LeftOut) != 4 || b.Stages[0].Ns <= 0 || b.Stages[0].Faults != nil || b.Stages[1].OffNs != nil {
 		t.Errorf("breakdown %+v", b)
 	}
 	var out bytes.Buffer
@@ -286,62 +286,6 @@ func TestBreakdown(t *testing.T) {
 	// The thread that submits sleeps while another one waits.
 	if wait := b.Stages[1]; *wait.Syscalls == 0 || *wait.Switches == 0 || *wait.OffNs == 0 {
 		t.Errorf("a wait without a system call or a switch: %+v", wait)
-	}
-}
-
-// Uprobes see both markers of every operation that is waited for; unless asked for, none is called.
-func TestMarkers(t *testing.T) {
-	m := probe.Detect()
-	for _, f := range []probe.Feature{probe.BPF, probe.Uprobes} {
-		if err := m(f); err != nil {
-			t.Skip(err)
-		}
-	}
-	p, err := probe.Start(probe.Config{Kinds: []probe.Kind{probe.Marks}})
-	must(t, err)
-	r := runFamily(t, "events", Config{Rounds: 3})
-	sn, err := p.Snapshot()
-	// A second probe on a marker costs next to nothing, so this one is removed before the cost is
-	// measured.
-	must(t, errors.Join(err, p.Close()))
-	if r.Markers != nil || sn.Markers.Submitted != 0 || sn.Markers.Completed.Count != 0 {
-		t.Errorf("markers without a request: %+v, seen %+v", r.Markers, sn.Markers)
-	}
-	r = runFamily(t, "events", Config{Rounds: 3, Markers: true})
-	if len(r.Markers.Operations) != 2 || len(r.Markers.LeftOut) != 0 || r.Markers.Lost.Any() {
-		t.Fatalf("%+v", r.Markers)
-	}
-	for i, figure := range []string{"events/record_to_host", "events/there_and_back"} {
-		o := r.Markers.Operations[i]
-		if o.Figure != figure || o.Done != 24 || o.Submitted != 24 || o.Completed != 24 {
-			t.Errorf("24 events: %+v", o)
-		}
-		if o.MeanNs <= 0 || o.MeanNs > o.MaxNs || o.P50Ns > o.P99Ns || o.P99Ns > o.MaxNs {
-			t.Errorf("times out of order: %+v", o)
-		}
-	}
-	if len(r.Markers.Costs) != 1 || r.Markers.Costs[0].Ns <= 0 {
-		t.Errorf("what a marker costs: %+v", r.Markers.Costs)
-	}
-	var out strings.Builder
-	if err := r.WriteTable(&out); err != nil || !strings.Contains(out.String(), "for each marker") {
-		t.Errorf("error %v, table\n%s", err, out.String())
-	}
-}
-
-// The report says why it has no times.
-func TestMarkersWithoutUprobes(t *testing.T) {
-	r := runFamily(t, "events", Config{Rounds: 3, Markers: true, Machine: blind})
-	m := r.Markers
-	if len(m.Operations) != 2 || m.Operations[0].Done != 24 || m.Operations[0].Submitted != 0 || len(m.Costs) != 0 {
-		t.Errorf("%+v", m)
-	}
-	if len(m.LeftOut) != 1 || !strings.Contains(m.LeftOut[0].Why, "in this test") {
-		t.Errorf("left out: %+v", m.LeftOut)
-	}
-	var out strings.Builder
-	if err := r.WriteTable(&out); err != nil || !strings.Contains(out.String(), "left out: markers: ") {
-		t.Errorf("error %v, table\n%s", err, out.String())
 	}
 }
 

@@ -88,14 +88,6 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 	if s.report.Baselines, err = s.runner.Baselines(ctx); err != nil {
 		return nil, err
 	}
-	if c.Markers {
-		costs, err := probe.Calibrate(c.machine(), probe.Marks)
-		if err != nil {
-			return nil, fmt.Errorf("bench: markers: %w", err)
-		}
-		s.report.Markers = &report.Markers{Operations: []report.Marked{}, Costs: costs}
-		s.marker = &marker{machine: c.machine(), report: s.report.Markers}
-	}
 	for _, f := range picked {
 		if err := f.measure(s); err != nil {
 			return nil, fmt.Errorf("bench: %s: %w", f.Name, err)
@@ -173,9 +165,7 @@ type Config struct {
 	// Programs are the trace lengths of the replay family; nil means 1, 10 and 1000.
 	Programs []int
 	// EBPF asks for a [report.Breakdown] of replays, not only for system calls.
-	EBPF bool
-	// Markers asks for [report.Markers] of awaited operations.
-	Markers  bool
+	EBPF     bool
 	Timeline bool
 	// ProbeTarget, or else Target, is for the host's cost of a submission. Give sim.Awake: waking
 	// an emulated device takes a system call.
@@ -225,7 +215,6 @@ type session struct {
 	dev    *reprise.Device // nil for families that need none
 	card   *sim.Card       // dev, if this process emulates it
 	report *report.Report
-	marker *marker
 }
 
 func (s *session) aiClock() (mhz float64, ok bool, err error) {
@@ -289,7 +278,7 @@ func (s *session) measureOne(family string, j *measure.Job) error {
 		}
 		if f.AIClock == nil || !f.AIClock.Moved() {
 			s.report.Figures = append(s.report.Figures, f)
-			return s.marker.mark(id, j, s.runner.Rounds*j.Burst)
+			return nil
 		}
 		refusal.AIClocks = append(refusal.AIClocks, f.AIClock)
 	}

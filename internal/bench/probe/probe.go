@@ -1,6 +1,5 @@
-// Package probe measures a process by eBPF programs: system calls and ioctls, the scheduler, page
-// faults, functions of the kernel driver, and markers. [Detect] finds what the kernel offers.
-// Probes of system calls and of the scheduler cost other processes a comparison.
+// Package probe measures a process by eBPF programs: system calls and ioctls, the scheduler, and
+// page faults. [Detect] finds what the kernel offers. Probes of system calls and of the scheduler cost other processes a comparison.
 package probe
 
 import (
@@ -25,7 +24,7 @@ import (
 type Config struct {
 	// PID of 0 means this process.
 	PID int
-	// Kinds selects what to measure; nil means all but markers.
+	// Kinds selects what to measure; nil means all.
 	Kinds []Kind
 	// Slow is the duration above which an event is kept by itself. 0 means 50 µs.
 	Slow time.Duration
@@ -37,7 +36,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Kinds == nil {
-		c.Kinds = []Kind{Calls, Scheduler, Faults, Functions} // the traps of markers would dominate
+		c.Kinds = []Kind{Calls, Scheduler, Faults}
 	}
 	c.Slow = cmp.Or(c.Slow, 50*time.Microsecond)
 	if c.Machine == nil {
@@ -65,8 +64,6 @@ const (
 	BTF            Feature = "BTF"               // the kernel's description of its own types
 	Fentry         Feature = "fentry"            // a jump in a kernel function; needs BTF
 	Tracefs        Feature = "tracefs"           // mounted
-	Kprobes        Feature = "kprobes"           // a trap in a kernel function
-	Uprobes        Feature = "uprobes"           // a trap in a program's function
 	Counters       Feature = "hardware counters" // of instructions
 )
 
@@ -81,8 +78,6 @@ const (
 	Calls     Kind = "system calls"
 	Scheduler Kind = "scheduler"
 	Faults    Kind = "page faults"
-	Functions Kind = "functions of the kernel"
-	Marks     Kind = "markers"
 )
 
 // Way is how something is measured.
@@ -93,8 +88,6 @@ const (
 	ByRawTracepoint Way = "raw tracepoints"
 	ByTracepoint    Way = "tracepoints" // through tracefs
 	ByFentry        Way = "fentry"
-	ByKprobe        Way = "kprobes"
-	ByUprobe        Way = "uprobes"
 )
 
 type way struct {
@@ -116,14 +109,7 @@ var ways = map[Kind][]way{
 		{ByFentry, []Feature{BPF, BTF, Fentry}, "", [][2]string{{"exit_fault"}, {"enter_fault"}}},
 		{ByRawTracepoint, []Feature{BPF, RawTracepoints}, "only their number", [][2]string{{"count_fault", "page_fault_user"}}},
 	},
-	Functions: {
-		{ByFentry, []Feature{BPF, BTF, Fentry}, "", [][2]string{{"exit_function"}, {"enter_function"}}},
-		{ByKprobe, []Feature{BPF, Kprobes}, "", [][2]string{{exitKprobe}, {"enter_kprobe"}}},
-	},
-	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, "", nil}},
 }
-
-const exitKprobe = "exit_kprobe"
 
 // choose returns the available ways to measure a kind, and why better ones are unavailable.
 func choose(m Machine, k Kind) (out []way, err error) {
@@ -147,13 +133,10 @@ var ErrMissing = errors.New("not available")
 // Snapshot holds what the probes have seen so far.
 type Snapshot struct {
 	// Elapsed is the time until now or the process's end.
-	PID       int           `json:"pid"`
-	Elapsed   time.Duration `json:"elapsed_ns"`
-	Ended     bool          `json:"ended"`
-	Threads   []Thread      `json:"threads"`
-	Functions []Function    `json:"functions,omitempty"`
-	// Markers is nil unless probed.
-	Markers *Markers `json:"markers,omitempty"`
+	PID     int           `json:"pid"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+	Ended   bool          `json:"ended"`
+	Threads []Thread      `json:"threads"`
 	// Slow are the latest events longer than [Config.Slow], oldest first.
 	Slow []Slow `json:"slow,omitempty"`
 	// Proc are figures of /proc since the start; see [Probe.Running].
@@ -240,19 +223,6 @@ type CallTimes struct {
 	Durations
 }
 
-// Function holds the durations of a kernel function.
-type Function struct {
-	Name  string `json:"name"`
-	Stage int    `json:"stage"`
-	Durations
-}
-
-// Markers counts [MarkSubmitted] and [MarkCompleted] with the times between them.
-type Markers struct {
-	Submitted uint64    `json:"submitted"`
-	Completed Durations `json:"completed"`
-}
-
 // Slow is an event that took longer than [Config.Slow].
 type Slow struct {
 	// At is the event's start on CLOCK_MONOTONIC.
@@ -260,8 +230,7 @@ type Slow struct {
 	For   time.Duration `json:"ns"`
 	TID   int           `json:"tid"`
 	Stage int           `json:"stage"`
-	// What is "call", "blocked", "ready" (waited for a processor), "fault" or "function", Name the
-	// call or function.
+	// What is "call", "blocked", "ready" (waited for a processor) or "fault", Name the call.
 	What string `json:"what"`
 	Name string `json:"name,omitempty"`
 }
@@ -295,8 +264,6 @@ type Lost struct {
 	Threads    uint64 `json:"threads"`
 	Calls      uint64 `json:"calls"`
 	Activities uint64 `json:"activities"`
-	Functions  uint64 `json:"functions"`
-	Marks      uint64 `json:"marks"`
 	// Missed counts runs that the kernel skipped: the program was running already.
 	Missed uint64 `json:"missed"`
 	// Old counts slow events that later ones displaced.
@@ -319,8 +286,8 @@ func (l *Lost) Add(o Lost) {
 }
 
 // full returns the counts of events without room, in the order of bpf/probe.bpf.c's table.
-func (l *Lost) full() [6]*uint64 {
-	return [...]*uint64{&l.Ring, &l.Threads, &l.Calls, &l.Activities, &l.Functions, &l.Marks}
+func (l *Lost) full() [4]*uint64 {
+	return [...]*uint64{&l.Ring, &l.Threads, &l.Calls, &l.Activities}
 }
 
 // LeftOut is a probe that doesn't work here, and why.
@@ -374,15 +341,6 @@ func sortCalls(c []Call) {
 	})
 }
 
-// driverFunctions may wait (tt-kmd's chardev.c and memory.c).
-var driverFunctions = []string{
-	"tt_cdev_ioctl", "tt_cdev_mmap", "tt_cdev_open", "tt_cdev_release",
-	"ioctl_pin_pages", "ioctl_unpin_pages", "ioctl_allocate_tlb", "ioctl_free_tlb",
-	"ioctl_configure_tlb", "ioctl_allocate_dma_buf", "ioctl_free_dma_buf", "ioctl_query_mappings",
-	"ioctl_lock_ctl", "ioctl_reset_device", "ioctl_set_power_state",
-	"tenstorrent_set_aggregated_power_state",
-}
-
 // Counter counts the instructions that the calling thread executes in user mode.
 type Counter struct{ f *os.File }
 
@@ -397,28 +355,6 @@ func (c *Counter) Read() (uint64, error) {
 
 // Close releases the counter.
 func (c *Counter) Close() error { return c.f.Close() }
-
-// Markers are functions for uprobes, whose trap costs more than a replay. Probes read the number
-// from the first argument's register. They are nosplit: a function that grows its stack starts
-// anew, and would count twice.
-
-// MarkSubmitted marks the submission of the work with a number.
-//
-//go:noinline
-//go:nosplit
-func MarkSubmitted(number uint64) { keep(number) }
-
-// MarkCompleted marks that the caller knows of the completion of the work with a number.
-//
-//go:noinline
-//go:nosplit
-func MarkCompleted(number uint64) { keep(number) }
-
-// keep makes the markers differ from empty functions, which a compiler may drop.
-//
-//go:noinline
-//go:nosplit
-func keep(uint64) {}
 
 // WriteTable writes the snapshot for people.
 func (s *Snapshot) WriteTable(w io.Writer) error {
@@ -449,17 +385,6 @@ func (s *Snapshot) print(b tables.Text) {
 				duration(th.Ready.Total), duration(th.Off.Max), th.Faults.Count)
 		}
 		t.Flush()
-	}
-	if len(s.Functions) > 0 {
-		t.Head("function of the kernel", "times", "together", "longest")
-		for _, f := range s.Functions {
-			t.Row(f.Name, f.Count, duration(f.Total), duration(f.Max))
-		}
-		t.Flush()
-	}
-	if m := s.Markers; m != nil {
-		b.F("markers: %d submitted, %d completed, median below %s, longest %s\n", m.Submitted, m.Completed.Count,
-			duration(m.Completed.Quantile(0.5)), duration(m.Completed.Max))
 	}
 	for _, l := range s.LeftOut {
 		b.F("left out: %s: %s\n", l.Probe, l.Why)

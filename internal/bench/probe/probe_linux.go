@@ -5,14 +5,12 @@ package probe
 import (
 	"bytes"
 	"cmp"
-	"debug/elf"
 	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -37,12 +35,11 @@ type Probe struct {
 	used    []string
 	leftOut []LeftOut
 
-	spec      *ebpf.CollectionSpec
-	coll      *ebpf.Collection // the tables; nil without eBPF
-	programs  []*ebpf.Program
-	links     []io.Closer
-	control   *ebpf.Memory
-	functions []string
+	spec     *ebpf.CollectionSpec
+	coll     *ebpf.Collection // the tables; nil without eBPF
+	programs []*ebpf.Program
+	links    []io.Closer
+	control  *ebpf.Memory
 
 	ring   *ringbuf.Reader
 	drains sync.WaitGroup
@@ -115,19 +112,15 @@ type attachment struct {
 	attach  func(*ebpf.Program) (link.Link, error)
 }
 
-// attachments attaches a way's programs to their events, or to a function.
-func (w way) attachments(function string) (out []attachment) {
+// attachments attaches a way's programs to their events.
+func (w way) attachments() (out []attachment) {
 	for _, program := range w.programs {
 		out = append(out, attachment{program[0], func(prog *ebpf.Program) (link.Link, error) {
-			switch {
-			case w.way == ByRawTracepoint:
+			switch w.way {
+			case ByRawTracepoint:
 				return link.AttachRawTracepoint(link.RawTracepointOptions{Name: program[1], Program: prog})
-			case w.way == ByTracepoint:
+			case ByTracepoint:
 				return link.Tracepoint("sched", program[1], prog, nil)
-			case program[0] == exitKprobe:
-				return link.Kretprobe(function, prog, nil)
-			case w.way == ByKprobe:
-				return link.Kprobe(function, prog, nil)
 			}
 			return link.AttachTracing(link.TracingOptions{Program: prog})
 		}})
@@ -157,16 +150,7 @@ func (p *Probe) load() (err error) {
 func (p *Probe) use(k Kind, all []way, why error) {
 	errs := []error{why}
 	for _, w := range all {
-		var err error
-		switch k {
-		case Functions:
-			err = p.attachFunctions(w)
-		case Marks:
-			err = p.attachMarkers()
-		default:
-			err = p.attach(p.spec, w.attachments("")...)
-		}
-		if err != nil {
+		if err := p.attach(w.attachments()...); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", w.way, err))
 			continue
 		}
@@ -180,8 +164,8 @@ func (p *Probe) use(k Kind, all []way, why error) {
 }
 
 // attach attaches programs that share the tables, all or none.
-func (p *Probe) attach(spec *ebpf.CollectionSpec, all ...attachment) (err error) {
-	own := spec.Copy()
+func (p *Probe) attach(all ...attachment) (err error) {
+	own := p.spec.Copy()
 	for n := range own.Programs {
 		if !slices.ContainsFunc(all, func(a attachment) bool { return a.program == n }) {
 			delete(own.Programs, n)
@@ -229,7 +213,7 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	at := offsets[runtime.GOARCH]
 	for name, v := range map[string]any{
 		"target": n.global, "ns_target": n.own, "ns_dev": n.dev, "ns_ino": n.ino,
-		"arg0_offset": at[0], "arg1_offset": at[1], "mark_offset": at[2],
+		"arg0_offset": at[0], "arg1_offset": at[1],
 		"ioctl_number": uint32(unix.SYS_IOCTL), "exit_number": uint32(unix.SYS_EXIT), "slow_ns": uint64(p.config.Slow),
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
@@ -240,95 +224,8 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 }
 
 // offsets in struct pt_regs (asm/ptrace.h of the architecture) of a system call's first two
-// arguments and of a Go function's first one (ABIInternal). By the tracepoint riscv64 has
-// overwritten a0 and keeps it in orig_a0.
-var offsets = map[string][3]uint32{"amd64": {112, 104, 80}, "arm64": {0, 8, 0}, "riscv64": {280, 88, 80}}
-
-// attachFunctions attaches a pair of programs, with the function's number, to each function.
-func (p *Probe) attachFunctions(w way) error {
-	names, err := loadedFunctions("/proc/kallsyms")
-	if err != nil {
-		return err
-	}
-	if len(names) == 0 {
-		return fmt.Errorf("%w: the kernel driver isn't loaded, or its functions aren't in /proc/kallsyms", ErrMissing)
-	}
-	var errs []error
-	for _, name := range names {
-		if err := p.attachFunction(name, w); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-			continue
-		}
-		p.functions = append(p.functions, name)
-	}
-	if len(p.functions) == 0 {
-		return errors.Join(errs...)
-	}
-	if len(errs) > 0 {
-		p.leave("some "+string(Functions), errors.Join(errs...))
-	}
-	return nil
-}
-
-func (p *Probe) attachFunction(name string, w way) error {
-	own := p.spec.Copy()
-	if err := own.Variables["function"].Set(uint32(len(p.functions))); err != nil {
-		return err
-	}
-	if w.way == ByFentry {
-		for _, program := range w.programs {
-			own.Programs[program[0]].AttachTo = name
-		}
-	}
-	return p.attach(own, w.attachments(name)...)
-}
-
-func (p *Probe) attachMarkers() error {
-	name := fmt.Sprintf("/proc/%d/exe", p.pid)
-	exe, err := link.OpenExecutable(name)
-	if err != nil {
-		return err
-	}
-	own := buildID(name) == buildID("/proc/self/exe")
-	at := func(prog string, marker func(uint64)) attachment {
-		return attachment{prog, func(prog *ebpf.Program) (link.Link, error) {
-			pc := reflect.ValueOf(marker).Pointer()
-			o := &link.UprobeOptions{PID: p.pid}
-			if own { // also without symbols
-				o.Address = fileOffset(uint64(pc))
-			}
-			return exe.Uprobe(runtime.FuncForPC(pc).Name(), prog, o)
-		}}
-	}
-	return p.attach(p.spec, at("mark_completed", MarkCompleted), at("mark_submitted", MarkSubmitted))
-}
-
-// buildID is equal in programs that were built alike, "" if the program has none.
-func buildID(program string) string {
-	f, err := elf.Open(program)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if s := f.Section(".note.go.buildid"); s != nil {
-		b, _ := s.Data()
-		return string(b)
-	}
-	return ""
-}
-
-// fileOffset returns where the instruction at pc lies in this program's file, 0 if it is unknown.
-func fileOffset(pc uint64) uint64 {
-	maps, _ := os.ReadFile("/proc/self/maps")
-	for line := range strings.Lines(string(maps)) {
-		var start, end, off uint64
-		var mode string
-		if _, err := fmt.Sscanf(line, "%x-%x %s %x", &start, &end, &mode, &off); err == nil && start <= pc && pc < end {
-			return pc - start + off
-		}
-	}
-	return 0
-}
+// arguments. By the tracepoint riscv64 has overwritten a0 and keeps it in orig_a0.
+var offsets = map[string][2]uint32{"amd64": {112, 104}, "arm64": {0, 8}, "riscv64": {280, 88}}
 
 // Stage sets the number under which events are counted. It is no system call.
 func (p *Probe) Stage(n uint32) {
@@ -383,13 +280,6 @@ type (
 	}
 	bpfCallKey     struct{ Tid, Stage, Nr, Fd, Cmd uint32 }
 	bpfActivityKey struct{ Tid, Stage uint32 }
-	bpfFunctionKey struct{ Function, Stage uint32 }
-)
-
-// Function numbers of markers (SUBMITTED and COMPLETED of bpf/probe.bpf.c).
-const (
-	submittedFunction = 0xFFFF0000
-	completedFunction = 0xFFFF0001
 )
 
 func (p *Probe) drain() {
@@ -426,7 +316,7 @@ func (p *Probe) Snapshot() (*Snapshot, error) {
 	if p.coll == nil {
 		return s, nil
 	}
-	if err := errors.Join(p.readThreads(s), p.readFunctions(s), p.readLost(s)); err != nil {
+	if err := errors.Join(p.readThreads(s), p.readLost(s)); err != nil {
 		return nil, fmt.Errorf("probe: snapshot: %w", err)
 	}
 	p.readSlow(s)
@@ -472,30 +362,6 @@ func (p *Probe) readThreads(s *Snapshot) error {
 	return nil
 }
 
-func (p *Probe) readFunctions(s *Snapshot) error {
-	if p.Has(Marks) {
-		s.Markers = &Markers{}
-	}
-	var k bpfFunctionKey
-	var d Durations
-	it := p.coll.Maps["functions"].Iterate()
-	for it.Next(&k, &d) {
-		switch {
-		case k.Function == submittedFunction && s.Markers != nil:
-			s.Markers.Submitted += d.Count
-		case k.Function == completedFunction && s.Markers != nil:
-			s.Markers.Completed.add(d)
-		case int(k.Function) < len(p.functions):
-			s.Functions = append(s.Functions, Function{Name: p.functions[k.Function], Stage: int(k.Stage), Durations: d})
-		}
-	}
-	slices.SortFunc(s.Functions, func(a, b Function) int { return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name)) })
-	if err := it.Err(); err != nil {
-		return fmt.Errorf("functions: %w", err)
-	}
-	return nil
-}
-
 func (p *Probe) readLost(s *Snapshot) error {
 	for i, n := range s.Lost.full() {
 		var each []uint64
@@ -514,7 +380,7 @@ func (p *Probe) readLost(s *Snapshot) error {
 	return nil
 }
 
-var slowKinds = [...]string{"call", "blocked", "ready", "fault", "function"}
+var slowKinds = [...]string{"call", "blocked", "ready", "fault"}
 
 func (p *Probe) readSlow(s *Snapshot) {
 	p.mu.Lock()
@@ -528,8 +394,6 @@ func (p *Probe) readSlow(s *Snapshot) {
 		switch {
 		case out.What == "call", out.What == "blocked" && e.What != ^uint32(0):
 			out.Name = callName(e.What)
-		case out.What == "function" && int(e.What) < len(p.functions):
-			out.Name = p.functions[e.What]
 		case out.What == "ready" && e.What != 0:
 			out.Name = "preempted"
 		}

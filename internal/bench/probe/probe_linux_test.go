@@ -200,7 +200,7 @@ func TestStructs(t *testing.T) {
 	must(t, err)
 	for name, of := range map[string]any{
 		"call_key": bpfCallKey{}, "call": CallTimes{}, "activity_key": bpfActivityKey{}, "activity": Activity{},
-		"function_key": bpfFunctionKey{}, "durations": Durations{},
+		"durations": Durations{},
 	} {
 		var want *btf.Struct
 		must(t, spec.Types.TypeByName(name, &want))
@@ -257,33 +257,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestMarkers(t *testing.T) {
-	p := start(t, Config{Kinds: []Kind{Marks}})
-	if !p.Has(Marks) {
-		if err := Detect()(Uprobes); err != nil {
-			t.Skip(err)
-		}
-		s, _ := p.Snapshot()
-		t.Fatalf("%+v", s.LeftOut)
-	}
-	done := make(chan struct{})
-	go func() { // with a new stack
-		defer close(done)
-		for i := range uint64(100) {
-			MarkSubmitted(i)
-			if i != 7 {
-				MarkCompleted(i)
-			}
-		}
-	}()
-	<-done
-	s, err := p.Snapshot()
-	must(t, err)
-	if m := s.Markers; m == nil || m.Submitted != 100 || m.Completed.Count != 99 || m.Completed.Total <= 0 {
-		t.Errorf("100 submissions, 99 completions: %+v", m)
-	}
-}
-
 func TestLostEventsAreCounted(t *testing.T) {
 	p := start(t, Config{Kinds: []Kind{Calls}, Slow: 1, ring: uint32(os.Getpagesize())})
 	const n = 100_000
@@ -306,8 +279,8 @@ func TestLackingKernels(t *testing.T) {
 		calls bool
 		left  []string
 	}{
-		{"no BTF, no tracefs", []Feature{BTF, Fentry, Tracefs, Kprobes}, true, []string{"scheduler", "page faults", "functions of the kernel"}},
-		{"no BPF", []Feature{BPF, RawTracepoints, Fentry}, false, []string{"system calls", "scheduler", "page faults", "functions of the kernel"}},
+		{"no BTF, no tracefs", []Feature{BTF, Fentry, Tracefs}, true, []string{"scheduler", "page faults"}},
+		{"no BPF", []Feature{BPF, RawTracepoints, Fentry}, false, []string{"system calls", "scheduler", "page faults"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := real(BPF); err != nil && tt.calls {
@@ -478,17 +451,6 @@ func TestMayLoad(t *testing.T) {
 	}
 }
 
-func TestLoadedFunctions(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "kallsyms")
-	list := "0 t tt_cdev_ioctl\t[tenstorrent]\n0 T ioctl_pin_pages\t[tenstorrent]\n0 d tt_cdev_mmap\t[tenstorrent]\n" +
-		"0 t tt_cdev_open\n0 t tt_cdev_release\t[other]\n0 t something\t[tenstorrent]\n"
-	must(t, os.WriteFile(name, []byte(list), 0o600))
-	got, err := loadedFunctions(name)
-	if diff := cmp.Diff([]string{"ioctl_pin_pages", "tt_cdev_ioctl"}, got); err != nil || diff != "" {
-		t.Errorf("error %v, functions (-want +got):\n%s", err, diff)
-	}
-}
-
 func TestStartRefuses(t *testing.T) {
 	for _, c := range []Config{{PID: 1 << 29}, {ring: 5000, Kinds: []Kind{Calls}}} {
 		if p, err := Start(c); err == nil {
@@ -544,24 +506,18 @@ func TestProcessThatEnds(t *testing.T) {
 	}
 }
 
-// A marker costs a trap, so never nothing.
 func TestCalibrate(t *testing.T) {
 	m := Detect()
-	costs, err := Calibrate(m, Calls, Scheduler, Faults, Functions, Marks)
+	costs, err := Calibrate(m, Calls, Scheduler, Faults)
 	must(t, err)
 	want := 0
-	for _, k := range []Kind{Calls, Scheduler, Faults, Marks} {
+	for _, k := range []Kind{Calls, Scheduler, Faults} {
 		if ways, _ := choose(m, k); len(ways) > 0 {
 			want++
 		}
 	}
 	if len(costs) != want {
 		t.Fatalf("%d probes work, %d have a cost: %+v", want, len(costs), costs)
-	}
-	for _, c := range costs {
-		if c.Probe == string(Marks) && c.Ns <= 0 {
-			t.Errorf("a trap costs %v ns", c.Ns)
-		}
 	}
 	t.Log(costs)
 }

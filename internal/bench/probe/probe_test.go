@@ -21,7 +21,7 @@ func lackingMachine(lacks ...Feature) Machine {
 }
 
 func TestChoose(t *testing.T) {
-	all := []Kind{Calls, Scheduler, Faults, Functions, Marks}
+	all := []Kind{Calls, Scheduler, Faults}
 	for _, tt := range []struct {
 		name  string
 		lacks []Feature
@@ -29,21 +29,18 @@ func TestChoose(t *testing.T) {
 		why   map[Kind]Feature
 	}{
 		{"everything", nil,
-			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByFentry, Functions: ByFentry, Marks: ByUprobe}, nil},
+			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByFentry}, nil},
 		{"no BTF", []Feature{BTF, Fentry},
-			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByTracepoint, Faults: ByRawTracepoint, Functions: ByKprobe, Marks: ByUprobe},
-			map[Kind]Feature{Scheduler: BTF, Faults: BTF, Functions: BTF}},
+			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByTracepoint, Faults: ByRawTracepoint},
+			map[Kind]Feature{Scheduler: BTF, Faults: BTF}},
 		{"neither BTF nor tracefs", []Feature{BTF, Fentry, Tracefs},
-			map[Kind]Way{Calls: ByRawTracepoint, Faults: ByRawTracepoint, Functions: ByKprobe, Marks: ByUprobe},
-			map[Kind]Feature{Scheduler: Tracefs, Faults: BTF, Functions: BTF}},
-		{"neither kprobes nor fentry", []Feature{Kprobes, Fentry},
-			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByRawTracepoint, Marks: ByUprobe},
-			map[Kind]Feature{Faults: Fentry, Functions: Kprobes}},
-		{"no uprobes", []Feature{Uprobes},
-			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByFentry, Functions: ByFentry},
-			map[Kind]Feature{Marks: Uprobes}},
+			map[Kind]Way{Calls: ByRawTracepoint, Faults: ByRawTracepoint},
+			map[Kind]Feature{Scheduler: Tracefs, Faults: BTF}},
+		{"no fentry", []Feature{Fentry},
+			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByRawTracepoint},
+			map[Kind]Feature{Faults: Fentry}},
 		{"no capabilities", []Feature{BPF, RawTracepoints, Fentry},
-			map[Kind]Way{}, map[Kind]Feature{Calls: BPF, Scheduler: BPF, Faults: BPF, Functions: BPF, Marks: BPF}},
+			map[Kind]Way{}, map[Kind]Feature{Calls: BPF, Scheduler: BPF, Faults: BPF}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := lackingMachine(tt.lacks...)
@@ -76,7 +73,7 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestTextThatCannotBeWritten(t *testing.T) {
-	s := &Snapshot{Threads: []Thread{{TID: 1, Calls: []Call{{Name: "read"}}}}, Functions: []Function{{Name: "ioctl"}}, Markers: &Markers{}}
+	s := &Snapshot{Threads: []Thread{{TID: 1, Calls: []Call{{Name: "read"}}}}}
 	writertest.EveryWrite(t, s.WriteTable)
 }
 

@@ -3,7 +3,6 @@
 package probe
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -127,25 +126,6 @@ func number(pid int) (numbers, error) {
 	return n, nil
 }
 
-// loadedFunctions finds the driver's functions in a list of symbols.
-func loadedFunctions(kallsyms string) ([]string, error) {
-	f, err := os.Open(kallsyms)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var out []string
-	for s := bufio.NewScanner(f); s.Scan(); {
-		// Address, type, name, and the module in brackets.
-		w := strings.Fields(s.Text())
-		if len(w) == 4 && w[3] == "[tenstorrent]" && strings.EqualFold(w[1], "t") && slices.Contains(driverFunctions, w[2]) {
-			out = append(out, w[2])
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
-}
-
 func threadName(pid, tid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid)) // nothing of a thread that has ended
 	return strings.TrimSpace(string(b))
@@ -175,8 +155,6 @@ func Detect() Machine {
 	}
 	lack(BTF, findBTF())
 	lack(Tracefs, findTracefs())
-	lack(Kprobes, findDynamic("kprobe"))
-	lack(Uprobes, findDynamic("uprobe"))
 	lack(Counters, findCounters())
 	if lack(BPF, findBPF()); missing[BPF] != nil {
 		missing[RawTracepoints], missing[Fentry] = missing[BPF], missing[BPF]
@@ -254,19 +232,6 @@ func findTracefs() error {
 	return errors.New("it isn't mounted: mount -t tracefs tracefs " + tracefsPlaces[0])
 }
 
-func findDynamic(kind string) error {
-	if _, err := os.Stat("/sys/bus/event_source/devices/" + kind + "/type"); err == nil {
-		return nil
-	}
-	for _, p := range tracefsPlaces {
-		if _, err := os.Stat(filepath.Join(p, kind+"_events")); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("the kernel was built without CONFIG_%sS, or neither offers them as an event source nor in a mounted tracefs",
-		strings.ToUpper(kind))
-}
-
 func findCounters() error {
 	c, err := OpenCounter()
 	if err == nil {
@@ -282,9 +247,8 @@ func findCounters() error {
 	return errors.New(why)
 }
 
-// Calibrate measures by how much probes slow down the cheapest event that each sees. It leaves out
-// kernel functions, which have none, and without CAP_SYS_ADMIN the scheduler, since counting the
-// run time of programs takes that.
+// Calibrate measures by how much probes slow down the cheapest event that each sees. Without
+// CAP_SYS_ADMIN it leaves out the scheduler, since counting the run time of programs takes that.
 func Calibrate(m Machine, kinds ...Kind) (_ []Cost, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -311,7 +275,6 @@ func Calibrate(m Machine, kinds ...Kind) (_ []Cost, err error) {
 		{Calls, "system call", 2000, each(func() { unix.Getppid() })},
 		{Scheduler, "switch or wake-up", 0, nil},
 		{Faults, "page fault", 256, touch},
-		{Marks, "marker", 500, each(func() { MarkCompleted(0) })},
 	} {
 		if ways, _ := choose(m, e.kind); len(ways) == 0 || !slices.Contains(kinds, e.kind) {
 			continue

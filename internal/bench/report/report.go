@@ -38,7 +38,6 @@ type Report struct {
 	Refused         []Refusal         `json:"refused,omitempty"`
 	LeftOut         []LeftOut         `json:"left_out,omitempty"` // requested, but can't be measured here
 	Breakdown       *Breakdown        `json:"ebpf,omitempty"`
-	Markers         *Markers          `json:"markers,omitempty"`
 	Timeline        *observe.Timeline `json:"-"` // of a few replays; nil unless requested
 	*ReplaySummary
 }
@@ -301,29 +300,6 @@ type JitterSource struct {
 	Count uint64  `json:"count"`
 	Ns    float64 `json:"ns"`
 	MaxNs float64 `json:"ns_max"`
-}
-
-// Markers is what uprobes observed of awaited operations.
-type Markers struct {
-	Operations []Marked     `json:"operations"`
-	Costs      []probe.Cost `json:"probe_costs"`
-	// LeftOut says why no probe is attached. The markers are called anyway, for an external probe.
-	LeftOut []probe.LeftOut `json:"left_out,omitempty"`
-	Lost    probe.Lost      `json:"lost"`
-}
-
-// Marked is what uprobes observed of one operation.
-type Marked struct {
-	Figure string `json:"figure"` // ID of the figure measured without markers
-	// Done counts runs, Submitted and Completed the markers that the probes saw.
-	Done      int    `json:"done"`
-	Submitted uint64 `json:"submitted"`
-	Completed uint64 `json:"completed"`
-	// Times between markers of one number. P50Ns and P99Ns are powers of two, upper bounds.
-	MeanNs float64 `json:"ns_mean"`
-	P50Ns  float64 `json:"ns_p50_at_most"`
-	P99Ns  float64 `json:"ns_p99_at_most"`
-	MaxNs  float64 `json:"ns_max"`
 }
 
 // Operation holds the costs of an operation on tensors of BFloat16, in tiles, interleaved in DRAM.

@@ -133,7 +133,7 @@ func TestCompareNeedsRounds(t *testing.T) {
 func TestTextThatCannotBeWritten(t *testing.T) {
 	r := &Report{}
 	for _, write := range []func(io.Writer) error{
-		r.WriteTable, r.WriteBenchmark, (&Report{Markers: &Markers{}, Breakdown: &Breakdown{}}).WriteTable,
+		r.WriteTable, r.WriteBenchmark, (&Report{Breakdown: &Breakdown{}}).WriteTable,
 		func(w io.Writer) error { return WriteComparison(w, nil) },
 	} {
 		expect.Fails(t, write(writertest.Full{}), writertest.ErrFull, "write(writertest.Full{})")

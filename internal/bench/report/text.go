@@ -57,24 +57,6 @@ func (d *Breakdown) print(b text) {
 	writeProbes(b, d.Costs, d.LeftOut, d.Lost)
 }
 
-func (m *Markers) print(b text) {
-	if len(m.Operations) == 0 {
-		b.F("\nmarkers: no family was measured that waits for what it submits\n")
-		return
-	}
-	b.F("\nfrom marker to marker, by uprobes, measured separately\n")
-	t := b.Table("operation", "done", "submitted", "completed", "mean", "p50 up to", "p99 up to", "max")
-	for _, o := range m.Operations {
-		row := []any{o.Figure, o.Done, "-", "-", "-", "-", "-", "-"}
-		if len(m.LeftOut) == 0 {
-			row = append(row[:2], o.Submitted, o.Completed, duration(o.MeanNs), duration(o.P50Ns), duration(o.P99Ns), duration(o.MaxNs))
-		}
-		t.Row(row...)
-	}
-	t.Flush()
-	writeProbes(b, m.Costs, m.LeftOut, m.Lost)
-}
-
 func (r *Report) writeSummary(b text) {
 	var notes []string
 	note := func(text string) string {
@@ -271,9 +253,6 @@ func (r *Report) print(b text) {
 	}
 	for _, l := range r.LeftOut {
 		b.F("%s: nothing to measure: %s\n", l.Family, l.Why)
-	}
-	if r.Markers != nil {
-		r.Markers.print(b)
 	}
 	if r.Breakdown != nil {
 		r.Breakdown.print(b)

@@ -40,7 +40,6 @@ type deviceCmd struct {
 	Output   string `short:"o" placeholder:"FILE"`
 	Compare  string `placeholder:"OLD.json"`
 	EBPF     bool   `name:"ebpf"`
-	Markers  bool
 	Plot     string `placeholder:"FILE" type:"path"`
 	Timeline string `placeholder:"FILE" type:"path"`
 	List     bool
@@ -135,7 +134,7 @@ func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	}
 	config := bench.Config{
 		Target: c.target.Open(), Device: c.Device, Families: c.Families, Rounds: c.Rounds, Warmup: c.Warmup, Programs: c.Programs,
-		EBPF: c.EBPF, Markers: c.Markers, Timeline: c.Timeline != "",
+		EBPF: c.EBPF, Timeline: c.Timeline != "",
 	}
 	config.CountTarget, _ = c.target.Emulated("", sim.Synchronous(), sim.Seed(1)).Open().(*sim.Card)
 	if c.summary() {

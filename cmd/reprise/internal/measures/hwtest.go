@@ -90,7 +90,6 @@ type ProbeCmd struct {
 	PID      int            `required:"" name:"pid" placeholder:"N"`
 	Duration time.Duration  `help:"How long to watch, at most until the process ends; 10s if not given." default:"10s" placeholder:"DURATION"`
 	Interval *time.Duration `help:"Also print intermediate figures at this interval." placeholder:"DURATION"`
-	Markers  bool           `help:"Attach to the program's markers of submissions and completions, each of which then costs more than a replay."`
 	cli.AsJSON
 }
 
@@ -113,10 +112,7 @@ const pollInterval = 100 * time.Millisecond
 
 // Run watches until the duration is over, the process ends or the command is interrupted.
 func (c *ProbeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
-	kinds := []probe.Kind{probe.Calls, probe.Scheduler, probe.Faults, probe.Functions}
-	if c.Markers {
-		kinds = append(kinds, probe.Marks)
-	}
+	kinds := []probe.Kind{probe.Calls, probe.Scheduler, probe.Faults}
 	m := probe.Detect()
 	costs, err := probe.Calibrate(m, kinds...)
 	if err != nil {

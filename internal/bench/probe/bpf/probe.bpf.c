@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Dual BSD/GPL
 //
-// What a process does: system calls, time off the processor, page faults, functions of the driver, markers. Everything
-// is added up here, by thread and stage, so that measuring costs the process no wake-ups; only what takes longer than
-// slow_ns is also put into a ring. What finds no room is counted.
+// What a process does: system calls, time off the processor, page faults. Everything is added up here, by thread and
+// stage, so that measuring costs the process no wake-ups; only what takes longer than slow_ns is also put into a ring.
+// What finds no room is counted.
 #include "kernel.h"
 
 char programs_license[] SEC("license") = "Dual BSD/GPL";
@@ -19,8 +19,6 @@ const volatile u32 arg1_offset;
 const volatile u32 ioctl_number;  // of the ioctl system call
 const volatile u32 exit_number;	  // of the one by which a thread ends
 const volatile u64 slow_ns;
-const volatile u32 function;	  // number of the function that a generic program is attached to
-const volatile u32 mark_offset;	  // of a Go function's first argument in struct pt_regs
 
 // The stage is written by the measured process itself, by a store to the map's memory: no system call.
 struct control {
@@ -112,48 +110,11 @@ struct {
 	__type(value, struct activity);
 } activities SEC(".maps");
 
-struct function_key {
-	u32 function;
-	u32 stage;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, struct function_key);
-	__type(value, struct durations);
-} functions SEC(".maps");
-
-struct inside_key {
-	u32 tid;
-	u32 function;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct inside_key);
-	__type(value, u64);
-} inside SEC(".maps");
-
-// Submissions that have no completion yet, by number.
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, u64);
-	__type(value, u64);
-} marks SEC(".maps");
-
-// Functions that stand for markers in the table of functions.
-enum { SUBMITTED = 0xFFFF0000, COMPLETED };
-
 enum lost {
 	LOST_RING,
 	LOST_THREADS,
 	LOST_CALLS,
 	LOST_ACTIVITIES,
-	LOST_FUNCTIONS,
-	LOST_MARKS,
 	LOST_KINDS,
 };
 
@@ -169,7 +130,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } events SEC(".maps");
 
-enum kind { EVENT_CALL, EVENT_BLOCKED, EVENT_READY, EVENT_FAULT, EVENT_FUNCTION };
+enum kind { EVENT_CALL, EVENT_BLOCKED, EVENT_READY, EVENT_FAULT };
 
 struct event {
 	u64 at; // its start, CLOCK_MONOTONIC
@@ -177,7 +138,7 @@ struct event {
 	u32 kind;
 	u32 tid;
 	u32 stage;
-	u32 what; // system call, function
+	u32 what; // system call
 };
 
 
@@ -531,122 +492,5 @@ int count_fault(struct raw_args *ctx)
 	struct activity *a = activity(t->tid, stage());
 	if (a)
 		add(a->faults.count, 1);
-	return 0;
-}
-
-// Functions of the kernel. These are loaded once for each function.
-
-INLINE void enter(void)
-{
-	u32 tid;
-	if (!current(&tid))
-		return;
-	struct inside_key k = {.tid = tid, .function = function};
-	u64 now = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&inside, &k, &now, 0))
-		lose(LOST_FUNCTIONS);
-}
-
-static const struct durations no_function;
-
-INLINE struct durations *stat_of(u32 f, u32 in)
-{
-	struct function_key k = {.function = f, .stage = in};
-	struct durations *s = bpf_map_lookup_elem(&functions, &k);
-	if (s)
-		return s;
-	bpf_map_update_elem(&functions, &k, &no_function, BPF_NOEXIST);
-	s = bpf_map_lookup_elem(&functions, &k);
-	if (!s)
-		lose(LOST_FUNCTIONS);
-	return s;
-}
-
-INLINE void leave_function(void)
-{
-	u64 now = bpf_ktime_get_ns();
-	u32 tid;
-	struct thread *t = current(&tid);
-	if (!t)
-		return;
-	struct inside_key k = {.tid = tid, .function = function};
-	u64 *at = bpf_map_lookup_elem(&inside, &k);
-	if (!at)
-		return;
-	u64 start = *at;
-	bpf_map_delete_elem(&inside, &k);
-	u32 in = stage();
-	struct durations *s = stat_of(function, in);
-	if (!s)
-		return;
-	took(s, now - start);
-	slow(EVENT_FUNCTION, t->tid, in, function, start, now - start);
-}
-
-SEC("fentry/function")
-int enter_function(u64 *ctx)
-{
-	enter();
-	return 0;
-}
-
-SEC("fexit/function")
-int exit_function(u64 *ctx)
-{
-	leave_function();
-	return 0;
-}
-
-SEC("kprobe/function")
-int enter_kprobe(void *ctx)
-{
-	enter();
-	return 0;
-}
-
-SEC("kretprobe/function")
-int exit_kprobe(void *ctx)
-{
-	leave_function();
-	return 0;
-}
-
-// Markers: entries of Go functions whose first argument is the number of a submission. There are no return probes, which
-// replace return addresses that Go's runtime reads when it moves a stack.
-
-SEC("uprobe/submitted")
-int mark_submitted(void *ctx)
-{
-	u32 tid;
-	if (!current(&tid))
-		return 0;
-	struct durations *s = stat_of(SUBMITTED, stage());
-	if (s)
-		add(s->count, 1);
-	u64 number = 0;
-	bpf_probe_read_kernel(&number, sizeof(number), (const char *)ctx + mark_offset);
-	u64 now = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&marks, &number, &now, 0))
-		lose(LOST_MARKS);
-	return 0;
-}
-
-SEC("uprobe/completed")
-int mark_completed(void *ctx)
-{
-	u64 now = bpf_ktime_get_ns();
-	u32 tid;
-	if (!current(&tid))
-		return 0;
-	u64 number = 0;
-	bpf_probe_read_kernel(&number, sizeof(number), (const char *)ctx + mark_offset);
-	u64 *at = bpf_map_lookup_elem(&marks, &number);
-	if (!at)
-		return 0;
-	u64 start = *at;
-	bpf_map_delete_elem(&marks, &number);
-	struct durations *s = stat_of(COMPLETED, stage());
-	if (s)
-		took(s, now - start);
 	return 0;
 }
