@@ -63,12 +63,11 @@ func parseArrows(text string) map[string][]string {
 var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dustin/go-humanize"}
 
 var externalOf = map[string][]string{
-	"sim/ttsim/libttsim":     {"github.com/ebitengine/purego"},
-	"mesh/hosts/mpi":         {"github.com/ebitengine/purego"},
-	"internal/expect":        {"github.com/google/go-cmp"}, // for tests only
-	"internal/bench/measure": {"github.com/HdrHistogram/hdrhistogram-go"},
-	"internal/bench/report": {"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/perf",
-		"gonum.org/v1/plot"},
+	"sim/ttsim/libttsim":         {"github.com/ebitengine/purego"},
+	"mesh/hosts/mpi":             {"github.com/ebitengine/purego"},
+	"internal/expect":            {"github.com/google/go-cmp"}, // for tests only
+	"internal/bench/measure":     {"github.com/HdrHistogram/hdrhistogram-go"},
+	"internal/bench/report":      {"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/perf"},
 	"internal/bench/probe":       {"github.com/cilium/ebpf"},
 	"ops/graph/visualizer":       {"github.com/ncruces/go-sqlite3/driver"},
 	"internal/tables":            {"golang.org/x/term"},

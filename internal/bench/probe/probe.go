@@ -1,5 +1,6 @@
 // Package probe measures a process by eBPF programs: system calls and ioctls, the scheduler, and
-// page faults. [Detect] finds what the kernel offers. Probes of system calls and of the scheduler cost other processes a comparison.
+// page faults. [Detect] finds what the kernel offers. Probes of system calls and of the scheduler
+// cost other processes a comparison.
 package probe
 
 import (

@@ -1,4 +1,4 @@
-// Package report holds measurements and writes them as tables, comparisons, plots and JSON.
+// Package report holds measurements and writes them as tables, comparisons and JSON.
 package report
 
 import (

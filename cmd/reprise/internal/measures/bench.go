@@ -40,7 +40,6 @@ type deviceCmd struct {
 	Output   string `short:"o" placeholder:"FILE"`
 	Compare  string `placeholder:"OLD.json"`
 	EBPF     bool   `name:"ebpf"`
-	Plot     string `placeholder:"FILE" type:"path"`
 	Timeline string `placeholder:"FILE" type:"path"`
 	List     bool
 
@@ -172,9 +171,6 @@ func (c *deviceCmd) files(ctx context.Context, r *report.Report) error {
 	var errs []error
 	if c.Output != "" {
 		errs = append(errs, cli.Save(ctx, "--output", c.Output, r.WriteJSON))
-	}
-	if c.Plot != "" {
-		errs = append(errs, cli.Save(ctx, "--plot", c.Plot, r.Plot))
 	}
 	if r.Timeline != nil {
 		errs = append(errs, cli.Save(ctx, "--timeline", c.Timeline, r.Timeline.WriteJSON))
