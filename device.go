@@ -217,7 +217,6 @@ func (d *Device) opError(op string, err error) error {
 	return fmt.Errorf("reprise: %s: %w", op, err)
 }
 
-// objectError is opError for an operation on an object.
 func (d *Device) objectError(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -350,7 +349,6 @@ type RecoverError struct {
 	Err    error
 }
 
-// Error implements error.
 func (e *RecoverError) Error() string {
 	return fmt.Sprintf("reprise: recover %s: %s: %v", e.Device, e.Step, e.Err)
 }

@@ -85,7 +85,6 @@ func checkObject(what, name string, here, released bool) error {
 	return nil
 }
 
-// callerPC returns the return address of its caller.
 func callerPC() uintptr {
 	var pc [1]uintptr
 	runtime.Callers(3, pc[:])

@@ -59,7 +59,6 @@ var callNames = [numCalls]string{
 	"load", "release executable", "capture", "release trace",
 }
 
-// String names the kind.
 func (k CallKind) String() string {
 	if k < numCalls {
 		return callNames[k]
@@ -166,7 +165,6 @@ func (d *Device) watched() bool { return d.watch.on.Load() != nil }
 
 func (d *Device) fastPath() bool { return !d.watched() && d.capturing.Load() == 0 }
 
-// begin tells Observers that a call begins.
 func (d *Device) begin(ctx context.Context, c *Call) *Call {
 	c.ID = d.watch.calls.Add(1)
 	if c.Kind.Queued() {

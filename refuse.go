@@ -44,7 +44,6 @@ type CaptureError struct {
 	Instead string // empty without an alternative
 }
 
-// Error implements error.
 func (e *CaptureError) Error() string {
 	at := ""
 	if e.File != "" {

@@ -385,7 +385,6 @@ type PartState struct {
 	Err   error // nil for success; ErrSkipped if another part failed before
 }
 
-// Error implements error.
 func (e *PartsError) Error() string {
 	var states []string
 	for _, p := range e.Parts {

@@ -314,7 +314,6 @@ type RelocationError struct {
 	Why    string
 }
 
-// Error implements error.
 func (e *RelocationError) Error() string {
 	return fmt.Sprintf("kernels: load: relocation of type %d at %#x against %q: %s", e.Type, e.Offset, e.Symbol, e.Why)
 }
@@ -362,7 +361,6 @@ func isError(line string) bool {
 		strings.Contains(line, ": undefined reference to ") || strings.Contains(line, ": multiple definition of ")
 }
 
-// Unwrap returns Err.
 func (e *CompileError) Unwrap() error { return e.Err }
 
 func refuse(err error, format string, args ...any) error {

@@ -236,7 +236,6 @@ func (d *Device) lose(found string, err error) error {
 	return e
 }
 
-// String returns the path the device was opened by.
 func (d *Device) String() string { return d.path }
 
 // Arch returns the device's architecture.

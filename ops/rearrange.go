@@ -130,7 +130,6 @@ type pageMap struct {
 	blank bool // pages of the fill value are needed
 }
 
-// pageAxis is an axis that counts pages.
 type pageAxis struct {
 	pages    int // of the result
 	distance int // from page to page in the tensor

@@ -464,7 +464,6 @@ var archives embed.FS
 
 var prebuilt = images.New(archives, "kernels/prebuilt")
 
-// ownKernel returns a kernel of this package.
 func ownKernel(a chip.Arch, name string) (*kernels.Image, error) {
 	file, err := prebuilt.ELF(a, name)
 	if err != nil {

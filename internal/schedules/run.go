@@ -220,7 +220,6 @@ func (t *Thread) begin() {
 	t.time++
 }
 
-// access is one that happened.
 type access struct {
 	Point
 	moment

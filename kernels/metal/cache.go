@@ -279,7 +279,6 @@ type NoFirmwareError struct {
 	Err error
 }
 
-// Error implements error.
 func (e *NoFirmwareError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("metal: %v: %s", ErrNoFirmware, strings.TrimPrefix(e.Err.Error(), "metal: "))
@@ -291,7 +290,6 @@ func (e *NoFirmwareError) Error() string {
 // Is reports whether target is [ErrNoFirmware].
 func (e *NoFirmwareError) Is(target error) bool { return target == ErrNoFirmware }
 
-// Unwrap returns Err.
 func (e *NoFirmwareError) Unwrap() error { return e.Err }
 
 // FirmwareOf returns the firmware that a kernel was linked with, and the kernel's processor. Among

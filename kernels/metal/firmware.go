@@ -44,7 +44,6 @@ type FirmwareError struct {
 	Hint string // what to do; may be empty
 }
 
-// Error implements error.
 func (e *FirmwareError) Error() string {
 	s := "metal: base firmware in " + e.Dir + ": "
 	var path *fs.PathError
@@ -62,7 +61,6 @@ func (e *FirmwareError) Error() string {
 	return s
 }
 
-// Unwrap returns Err.
 func (e *FirmwareError) Unwrap() error { return e.Err }
 
 // ErrMixed means that the files of a folder of base firmware were not built together.
@@ -270,7 +268,6 @@ type MismatchError struct {
 	Missing          bool // the firmware doesn't have the symbol
 }
 
-// Error implements error.
 func (e *MismatchError) Error() string {
 	is := place(e.Firmware)
 	if e.Missing {
@@ -359,7 +356,6 @@ type ProcessorError struct {
 	Linked, Asked chip.Processor
 }
 
-// Error implements error.
 func (e *ProcessorError) Error() string {
 	return fmt.Sprintf("metal: the kernel was linked for %v, not for %v: run it there, or use the file of %s's folder", e.Linked, e.Asked,
 		FileName(e.Asked))

@@ -60,7 +60,6 @@ var (
 // A ConstantError says that a kernel lacks a value of a command-queue kernel.
 type ConstantError struct{ File, Name string }
 
-// Error implements error.
 func (e *ConstantError) Error() string {
 	return fmt.Sprintf("metal: %s: no constant %s: it isn't a command-queue kernel of a revision that is known", e.File, e.Name)
 }

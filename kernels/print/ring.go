@@ -68,7 +68,6 @@ func (h header) start(from uint32) (uint32, bool) {
 	return from, true
 }
 
-// readHeaders reads the headers of a core.
 func readHeaders(dev Device, area uint32, c chip.Core) (all [chip.NumProcessors]header, err error) {
 	var b [HeadersSize]byte
 	err = dev.ReadL1(c, area, b[:])

@@ -487,7 +487,6 @@ func readIndex(r io.ReaderAt, size int64) (shards map[string]string, metadata ma
 	return index.Shards, metadata
 }
 
-// openShards opens the files of an index in a folder.
 func openShards(folder string, shards, metadata map[string]string) (out *File, err error) {
 	files := map[string]*File{}
 	closeAll := func() (err error) {

@@ -80,7 +80,6 @@ func NewMachine(cfgs []Config, links []Link, cables ...Cable) (*Machine, error) 
 	return m, nil
 }
 
-// Len returns the number of chips.
 func (m *Machine) Len() int { return len(m.chips) }
 
 // Chip returns chip i, 0 <= i < Len.

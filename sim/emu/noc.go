@@ -423,7 +423,6 @@ func (q *request) atomic() bool {
 	return true
 }
 
-// respond completes a request.
 func (q *request) respond() bool {
 	t, u := q.tile, q.niu
 	if q.kind != reqRead && !q.marked {

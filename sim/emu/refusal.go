@@ -95,7 +95,6 @@ type ChipView interface {
 	Registers(xy chip.XY, p chip.Processor) [32]uint32
 }
 
-// Error implements error.
 func (r *Refusal) Error() string {
 	who := "host"
 	if !r.Host {
@@ -115,5 +114,4 @@ func (r *Refusal) Culprit() (core chip.Core, p chip.Processor, pc uint32, ok boo
 	return r.Worker, r.Core, r.PC, r.IsWorker && r.HasCore
 }
 
-// Unwrap returns ErrRefused.
 func (r *Refusal) Unwrap() error { return ErrRefused }

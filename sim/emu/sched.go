@@ -121,7 +121,6 @@ func (s *sched) settle() bool {
 	return true
 }
 
-// beginRound begins a round of a Schedule.
 func (s *sched) beginRound() {
 	if s.chip.cfg.Schedule != nil && s.busy() {
 		s.chip.cfg.Schedule.Begin()

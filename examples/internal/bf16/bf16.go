@@ -22,7 +22,6 @@ type Number uint16
 // Float returns the number.
 func (b Number) Float() float32 { return math.Float32frombits(uint32(b) << 16) }
 
-// String returns the number in decimal.
 func (b Number) String() string { return fmt.Sprint(b.Float()) }
 
 // Round returns the nearest bfloat16, of two the even one. NaN stays NaN.

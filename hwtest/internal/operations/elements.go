@@ -141,7 +141,6 @@ func cutBF16(v float64) float64 {
 	return float64(math.Float32frombits(math.Float32bits(float32(v)) &^ 0xFFFF))
 }
 
-// total is the sum of n numbers.
 func total(n int, of func(k int) float64) (sum float64) {
 	for k := range n {
 		sum += of(k)
@@ -149,7 +148,6 @@ func total(n int, of func(k int) float64) (sum float64) {
 	return sum
 }
 
-// zeros is an array of zeros.
 func zeros(dims ...int) array { return makeArray(index(dims), func(index) float64 { return 0 }) }
 
 // fill sets a part of an array, whose elements have other places there.
@@ -258,7 +256,6 @@ func (t *opsRun) near(got T, want array, tolerated func(i index) float64) {
 	}
 }
 
-// rounding is the error of rounding to a type.
 func rounding(dt ops.DataType) float64 {
 	if dt == ops.BFloat16 {
 		return 1. / (1 << 8)

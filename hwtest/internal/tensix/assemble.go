@@ -506,7 +506,6 @@ func (p *parser) operand() (uint32, error) {
 	return p.a.named(name)
 }
 
-// named is the value of a number or a name.
 func (a *assembler) named(name string) (uint32, error) {
 	if v, err := strconv.ParseUint(name, 0, 32); err == nil {
 		return uint32(v), nil

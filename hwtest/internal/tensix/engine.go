@@ -210,7 +210,6 @@ type macro struct {
 	body   []*line
 }
 
-// vector is one case.
 type vector struct {
 	name, protects string
 	*line

@@ -950,7 +950,6 @@ func (j *job) collect(ctx context.Context, op string, mine []byte) ([][]byte, er
 	return out, nil
 }
 
-// collectJSON returns what each process has.
 func collectJSON[T any](ctx context.Context, j *job, op string, mine *T) ([]T, error) {
 	b, err := json.Marshal(mine)
 	if err != nil {

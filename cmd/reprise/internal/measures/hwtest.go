@@ -35,7 +35,6 @@ func (c *suiteCmd) Validate() error {
 	return err
 }
 
-// Run runs the suite.
 func (c *suiteCmd) Run(ctx context.Context, s cli.Streams) error {
 	// An unwritable report is known before a night's run.
 	if err := cli.Creatable("--report", c.Report); err != nil {

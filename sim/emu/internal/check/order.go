@@ -137,7 +137,6 @@ func (s *stamp) toldTo(known clock) bool {
 	return known.at(i+programs) >= s.time && known.at(i+l1Stores) >= s.landed
 }
 
-// before reports whether s happened before by.
 func (s *stamp) before(by *stamp) bool {
 	return s.agent == by.agent && s.landed <= by.landed || s.agent != by.agent && s.toldTo(by.known)
 }
