@@ -51,6 +51,10 @@ func (c *Chip) logicalNode(raw chip.XY) (chip.XY, bool) {
 	return v, true
 }
 
+// dramProcessor is set in NoC addresses of what a Blackhole DRAM tile's processor sees, NIUs too
+// (tt-exalens hardware/blackhole/dram_block.py).
+const dramProcessor = 1 << 40
+
 // niuAt returns the offset of an address in the NIU of a tile without processors (tt-umd
 // *_implementation.hpp, NOC0_CONTROL_REG_ADDR_BASE_MAP and NOC1_).
 func (c *Chip) niuAt(kind chip.TileKind, addr uint64) (uint64, bool) {
@@ -61,6 +65,7 @@ func (c *Chip) niuAt(kind chip.TileKind, addr uint64) (uint64, bool) {
 	case c.wormhole():
 		base = 0xF_0000_0000 | niu0Base
 	case kind == chip.DRAM:
+		addr &^= dramProcessor
 		base = niu0Base
 		if addr >= niu1Base {
 			base = niu1Base
@@ -74,6 +79,9 @@ func (c *Chip) niuAt(kind chip.TileKind, addr uint64) (uint64, bool) {
 // harvestedNIU returns the NIU register of a harvested tile at an address: such routers work, and
 // hosts load their identity (tt-umd tests/api/test_noc.cpp, TestNocValidity).
 func (c *Chip) harvestedNIU(ep *endpoint, addr uint64) (niu int, off uint64, ok bool) {
+	if ep.kind == chip.DRAM && c.blackhole() {
+		addr &^= dramProcessor
+	}
 	for niu, base := range []uint64{niu0Base, niu1Base} {
 		if off := addr - base; addr >= base && off < 4*uint64(c.layout.stride) {
 			return niu, off, true

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,6 +156,17 @@ func (m *Machine) serve() error {
 	return nil
 }
 
+var blackholeCores = regexp.MustCompile(`\b8-[23579],\s*`)
+
+// toolsTiles returns a soc_descriptor.yaml with Blackhole's security and L2CPU tiles. In the one of
+// TT-NN they are routers, whose NIUs have another address (tt-umd blackhole_implementation.hpp).
+func toolsTiles(soc string) string {
+	if !strings.Contains(soc, "BLACKHOLE") || strings.Contains(soc, "l2cpu:") {
+		return soc
+	}
+	return blackholeCores.ReplaceAllString(soc, "") + "\nsecurity: [8-2]\nl2cpu: [8-3, 8-5, 8-7, 8-9]\n"
+}
+
 func (m *Machine) serveUMD(ctx context.Context) error {
 	soc, err := os.ReadFile(filepath.Join(m.settings.Described, "soc_descriptor.yaml"))
 	if err != nil {
@@ -170,7 +183,7 @@ func (m *Machine) serveUMD(ctx context.Context) error {
 			return fmt.Errorf("libttsim: serve tt-umd: %w", err)
 		}
 		s := &umd.Chip{Arch: spec.Arch, Harvesting: spec.Chips[i].Harvesting, UnusedPCIe: UnusedPCIe(spec.Arch, &spec.Chips[i]),
-			SOC: string(soc), Simulator: filepath.Join(m.settings.Described, "libttsim.so"), Cluster: string(cluster),
+			SOC: toolsTiles(string(soc)), Simulator: filepath.Join(m.settings.Described, "libttsim.so"), Cluster: string(cluster),
 			Observe: func() umd.Tiles { return c.Observe() },
 			Warn:    func(text string) { fmt.Fprintf(os.Stderr, "reprise: chip %d: %s\n", i, text) }}
 		m.running.Go(func() { s.Serve(ctx, l) })
