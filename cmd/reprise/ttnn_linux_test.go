@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -471,6 +472,20 @@ func TestTTNNExalens(t *testing.T) {
 		}
 		if _, err := os.Stat(folder); err == nil {
 			t.Errorf("%s: the folder is left", chip)
+		}
+	}
+}
+
+// tt-exalens shows all frames of a kernel that waits, also inlined ones, and those of the firmware.
+func TestTTNNExalensCallstack(t *testing.T) {
+	r := newTTNN(t)
+	r.tool(t, "tt-exalens", "tt-exalens==0.4.2 tt-umd==0.9.14")
+	t.Setenv("TMPDIR", t.TempDir())
+	want := regexp.MustCompile(`(?s)#\d [^#]*noc_semaphore_wait \(.*#\d waits \([^#]* 5:\d.*#\d [^#]*kernel_main \([^#]* 9:\d.*` +
+		`#\d [^#]*_start \(.*#\d [^#]*main \([^#]*/brisc.cc .*ended`)
+	for _, chip := range []string{"wormhole", "blackhole"} {
+		if out, errs, code := r.output("--serve-umd", "--chip", chip, "testdata/ttnn_callstack.py"); code != 0 || !want.MatchString(out) {
+			t.Errorf("%s: exit code %d, printed %s: %s", chip, code, out, errs)
 		}
 	}
 }
