@@ -124,8 +124,12 @@ func (c *core) refuse(cat Category, addr uint64, format string, args ...any) slo
 // WormholeB0/TensixTile/BabyRISCV/InstructionCache.md).
 const mayCache = 2048
 
-// overwrites notes which cores execute code that the host is about to overwrite.
+// overwrites notes which cores execute code that the host is about to overwrite. A tool's user
+// learns of such a core by what stops the chip.
 func (t *tile) overwrites(addr uint32, n int) {
+	if t.chip.observed != nil {
+		return
+	}
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
 		if t.flags[line]&flagCode == 0 {
 			continue
