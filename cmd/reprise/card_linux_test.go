@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -55,6 +56,10 @@ func TestCard(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for chip, tiles := range cardTiles {
 		useCard(t, append([]string{"--chip", chip, "--", program}, tiles...)...)
+		c := start(t, nil, append([]string{"card", "--chip", chip, program}, tiles[:2]...)...)
+		c.err.wait(t, "reprise: chip 0 stopped: emu: UndefinedBehavior: ") // while the program waits
+		must(t, c.Process.Signal(syscall.SIGTERM))
+		_ = c.Wait()
 	}
 	for _, c := range []struct {
 		args []string

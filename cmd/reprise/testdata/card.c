@@ -1,5 +1,6 @@
 // What a program does with a card by the driver's interface, for TestCard: accesses of all kinds to a window on L1 of a Tensix tile, host
-// memory that the chip reaches, locks of two processes and threads, and a reset. Arguments: the tile's x and y, those of the PCIe tile.
+// memory that the chip reaches, locks of two processes and threads, and a reset. Arguments: the tile's x and y, those of the PCIe tile; without
+// those the tile's BRISC executes zeros, which stops the chip.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -140,13 +141,20 @@ static void instructions(volatile uint8_t *l1) {
 }
 
 int main(int argc, char **argv) {
-  CHECK(argc == 5);
+  CHECK(argc == 5 || argc == 3);
   int fd = open("/dev/tenstorrent/0", O_RDWR | O_CLOEXEC | O_APPEND);
   CHECK(fd >= 0);
   struct stat st;
   CHECK(fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && open("/dev/tenstorrent/9", O_RDWR) < 0 && errno == ENOENT);
   uint32_t id, other;
   volatile uint8_t *l1 = window(fd, atoi(argv[1]), atoi(argv[2]), 0, &id) + 0x20000;
+  if (argc == 3) {
+    *(volatile uint32_t *)(l1 - 0x20000) = 0;
+    *(volatile uint32_t *)(window(fd, atoi(argv[1]), atoi(argv[2]), 0xffa00000, &other) + 0x1121b0) = 0x47000;
+    while (*(volatile uint32_t *)l1 != 0xffffffff)
+      ;
+    pause();
+  }
   instructions(l1);
   copies(l1);
   puts("accesses");

@@ -87,14 +87,32 @@ func (c *CardCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
+	stopped, told := make(chan int), make([]error, len(spec.Chips))
+	for i := range spec.Chips {
+		go func() {
+			for range m.Chip(i).Stopped() {
+				stopped <- i
+			}
+		}()
+	}
+	tell := func(i int) error { // at once: the command itself reads all ones
+		fault := m.Chip(i).Fault()
+		if fault == nil {
+			return nil
+		}
+		if fault != told[i] {
+			told[i] = fault
+			fmt.Fprintf(s.Err, "reprise: chip %d stopped: %v\n", i, fault)
+		}
+		return cli.ExitStatus(1)
+	}
 	for {
 		select {
+		case i := <-stopped:
+			_ = tell(i)
 		case err := <-ended:
 			for i := range spec.Chips {
-				if fault := m.Chip(i).Fault(); fault != nil {
-					fmt.Fprintf(s.Err, "reprise: chip %d stopped: %v\n", i, fault)
-					err = cmp.Or(err, error(cli.ExitStatus(1)))
-				}
+				err = cmp.Or(err, tell(i))
 			}
 			return programStatus(err)
 		case sig := <-signals:
