@@ -445,7 +445,7 @@ func TestTTNNExalens(t *testing.T) {
 		var b said
 		c := start(t, &b, r.args("--serve-umd", "--chip", chip, "testdata/ttnn_alive.py", stop)...)
 		b.wait(t, "replayed")
-		commands := func(text string, wants ...string) {
+		commands := func(text string, wants ...string) string {
 			t.Helper()
 			var out bytes.Buffer
 			o := startCommand(t, &out, exalens, "-s", folder, "--commands="+text+";exit")
@@ -458,12 +458,19 @@ func TestTTNNExalens(t *testing.T) {
 				}
 				rest = after
 			}
+			return out.String()
+		}
+		if chip == "blackhole" {
+			commands("d noc0 noc0_id", "08-02", "08-03", "00-11") // security, L2CPU, DRAM
 		}
 		commands("d;brxy 0,0 0xff000;wxy 0,0 0xff000 0xdeadbeef;brxy 0,0 0xff000", "Device 0", "RRRRR", "00000000", "deadbeef", "deadbeef")
-		commands("go -l 0,0;riscv halt -r trisc0;riscv status -r trisc0;riscv step -r trisc0;gpr pc;riscv cont -r trisc0",
-			"HALTED PC=0x", "Halted", "True", "Continuing")
+		_, pc, _ := strings.Cut(commands("go -l 0,0;riscv halt -r trisc0;riscv status -r trisc0;riscv step -r trisc0;gpr pc;riscv cont -r trisc0",
+			"HALTED PC=0x", "Halted", "True", "Continuing"), " PC=") // in a loop
+		commands("go -l 0,0;riscv bkpt set "+pc[:10]+" -pt 0 -r trisc0;riscv status -r trisc0;riscv bkpt del -pt 0 -r trisc0;riscv cont -r trisc0;"+
+			"riscv status -r trisc0", "HALTED PC=0x", "RUNNING")
 		commands("go -l 0,0;gpr pc,sp;noc status -s;reg ALU_FORMAT_SPEC_REG2_Dstacc", "- sp", "- pc", "read reqs sent", "Float16_b")
-		commands("go -l 0,0;tensix all", "ADCS0_UNPACKER0")
+		commands("go -l 0,0;tensix all;tensix rwc -a 0xff000;tensix adc -a 0xff000", "ADCS0_UNPACKER0", "rwc0_dst", "CHANNEL1", "w_counter")
+		commands("go -l 0,0;debug-bus trisc0_pc;perf-counters start;perf-counters read;dump-regfile dstacc", "trisc0_pc: 0x", "math_instrn[0]", "TILE ID: 0")
 		commands("go -l 0,0;reg dbg(0x2c) --write 1", "Remote simulation host failed the write")
 		c.err.wait(t, "reprise: chip 0: a tool's access was refused: ")
 		must(t, os.WriteFile(stop, nil, 0o644))
@@ -473,6 +480,14 @@ func TestTTNNExalens(t *testing.T) {
 		if _, err := os.Stat(folder); err == nil {
 			t.Errorf("%s: the folder is left", chip)
 		}
+
+		must(t, os.Remove(stop))
+		var again said
+		c = start(t, &again, r.args("--serve-umd", "--chip", chip, "testdata/ttnn_alive.py", stop)...)
+		again.wait(t, "replayed")
+		commands("go -l 0,0;riscv reset 1 -r brisc;wxy 0,0 0 0;riscv reset 0 -r brisc")
+		c.err.wait(t, "BRISC pc=0x0: tensix: Tensix instruction 0x00000000: opcode 0: it runs through memory that holds no code")
+		_ = c.Wait()
 	}
 }
 

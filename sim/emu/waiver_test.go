@@ -9,6 +9,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 // assumed are programs that rely on one assumption.
@@ -380,7 +381,7 @@ func TestUnmappedAddresses(t *testing.T) {
 }
 
 // A host that clears L1 under processors loses them, not the chip, as tt-umd's tests do
-// (TestRiscProgram).
+// (TestRiscProgram). A tool's user is told.
 func TestHostOverwritesCode(t *testing.T) {
 	stops := func(r *rig, what string) {
 		t.Helper()
@@ -396,13 +397,17 @@ func TestHostOverwritesCode(t *testing.T) {
 			"counts": func(a *asm) *asm { return a.li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l") },
 		} {
 			for with, bytes := range map[string][]byte{"zeros": make([]byte, 0x40000), "ones": bytes.Repeat([]byte{0xFF}, 0x40000)} {
-				for _, strict := range []bool{false, true} {
-					r := newRig(t, Config{Arch: arch, Seed: 1, RefuseUnmapped: strict})
+				for _, by := range []string{"host", "strict host", "tool"} {
+					r := newRig(t, Config{Arch: arch, Seed: 1, RefuseUnmapped: by == "strict host"})
 					v := r.worker(1, 2)
 					r.run(v, code(newAsm(0x20).stw(0x30000, 7)))
 					r.eventually("the program runs", func() bool { return r.ld(v, 0x30000) == 7 })
-					r.write(v, 0, bytes)
-					if strict {
+					if by == "tool" {
+						expect.Must(t, r.c.Observe().WriteTile(v, 0, bytes))
+					} else {
+						r.write(v, 0, bytes)
+					}
+					if by != "host" {
 						stops(r, "a processor that "+name+", "+with)
 						continue
 					}
