@@ -496,7 +496,7 @@ func TestTTNNExalensCallstack(t *testing.T) {
 	r := newTTNN(t)
 	r.tool(t, "tt-exalens", "tt-exalens==0.4.2 tt-umd==0.9.14")
 	t.Setenv("TMPDIR", t.TempDir())
-	want := regexp.MustCompile(`(?s)#\d [^#]*noc_semaphore_wait \(.*#\d waits \([^#]* 5:\d.*#\d [^#]*kernel_main \([^#]* 9:\d.*` +
+	want := regexp.MustCompile(`(?s)#\d [^#]*noc_semaphore_wait \(.*#\d waits \([^#]*callstack.cpp 4:\d.*#\d [^#]*kernel_main \([^#]*callstack.cpp 8:\d.*` +
 		`#\d [^#]*_start \(.*#\d [^#]*main \([^#]*/brisc.cc .*ended`)
 	for _, chip := range []string{"wormhole", "blackhole"} {
 		if out, errs, code := r.output("--serve-umd", "--chip", chip, "testdata/ttnn_callstack.py"); code != 0 || !want.MatchString(out) {

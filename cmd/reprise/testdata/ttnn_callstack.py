@@ -39,6 +39,7 @@ device = ttnn.open_device(device_id=0)
 at = ttnn.CoreCoord(0, 0)
 kernel = ttnn.KernelDescriptor(
     kernel_source="""#include "api/dataflow/dataflow_api.h"
+#line 1 "callstack.cpp"
 // Leaf functions without a frame have no CFA in GNU as' debug information.
 __attribute__((noinline)) void waits() {
     volatile uint32_t on_stack = 0;
