@@ -58,6 +58,8 @@ func wire(format Format, n *Node) any {
 			if i, ok := n.Params.Int(k); ok {
 				params[k] = i
 			}
+		} else if k == "program_cache_hit" { // of Format2026v3
+			params[k] = v == "true"
 		}
 	}
 	if format == Format2025 {

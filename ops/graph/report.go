@@ -131,6 +131,9 @@ func (m Metadata) MarshalJSON() ([]byte, error) {
 	out := map[string]any{}
 	for k, v := range m.More {
 		out[k] = v
+		if slices.Contains([]string{"rank", "world_size", "dirty"}, k) && json.Valid([]byte(v)) { // no texts
+			out[k] = json.RawMessage(v)
+		}
 	}
 	if !m.Captured.IsZero() {
 		out[metaCaptured] = m.Captured.UnixNano()
