@@ -13,6 +13,7 @@ type Call struct {
 	Name   string
 	Start  int
 	End    int // -1 if the function didn't end
+	Last   int // the last node of the call: its end, if it has one
 	Parent int // index of the caller in the result of Calls, -1 for none
 	Depth  int // number of callers
 }
@@ -20,13 +21,42 @@ type Call struct {
 // Calls returns the calls of a graph in the order of their starts. An end belongs to the innermost
 // open function of its name; functions inside this one didn't end. An end without a start is
 // ignored.
+//
+// A function of TT-NN's Python layer closes the innermost open function, even if that is one that
+// failed inside. So a failure leaves the outermost function open, which then ends before the next
+// one of that layer, as TT-NN 0.80 and later end it.
 func (g *Graph) Calls() []Call {
+	naive := g.calls(nil)
+	if !slices.ContainsFunc(naive, func(c Call) bool { return c.End < 0 }) {
+		return naive
+	}
+	return g.calls(naive)
+}
+
+// calls pairs starts and ends; naive are the same calls if nothing but their ends ended them.
+func (g *Graph) calls(naive []Call) []Call {
 	var out []Call
 	var open []int
 	names := map[string]int{} // of open functions
+	closeTo := func(depth, last int) {
+		for _, k := range open[depth:] {
+			out[k].Last = last
+			names[out[k].Name]--
+		}
+		open = open[:depth]
+	}
 	for i, n := range g.All() {
 		switch n.Type {
 		case FunctionStart:
+			if naive != nil && inPython(n) {
+				for depth, k := range open {
+					// One that has called nothing can be what calls this function.
+					if naive[k].End < 0 && (k < len(out)-1 || !inPython(&g.Nodes[naive[k].Start])) {
+						closeTo(depth, i-1)
+						break
+					}
+				}
+			}
 			c := Call{Name: n.Name(), Start: i, End: -1, Parent: -1, Depth: len(open)}
 			if len(open) > 0 {
 				c.Parent = open[len(open)-1]
@@ -38,26 +68,29 @@ func (g *Graph) Calls() []Call {
 			if names[n.Name()] == 0 {
 				continue
 			}
-			for closed := false; !closed; {
-				c := &out[open[len(open)-1]]
-				open = open[:len(open)-1]
-				names[c.Name]--
-				if closed = c.Name == n.Name(); closed {
-					c.End = i
-				}
+			depth := len(open) - 1
+			for out[open[depth]].Name != n.Name() {
+				depth--
 			}
+			c := &out[open[depth]]
+			closeTo(depth+1, i-1)
+			closeTo(depth, i)
+			c.End = i
 		}
 	}
+	closeTo(0, len(g.Nodes)-1)
 	return out
 }
 
-// Innermost returns the index of the innermost call around each node, or -1. A call without an end
-// reaches to the end of the graph.
+// inPython reports whether a function is of TT-NN's Python layer, as ttnn.add; ttnn::add isn't.
+func inPython(n *Node) bool { return strings.HasPrefix(n.Name(), "ttnn.") }
+
+// Innermost returns the index of the innermost call around each node, or -1.
 func (g *Graph) Innermost(calls []Call) []int {
 	of := make([]int, len(g.Nodes))
 	open, next := []int{-1}, 0
 	for i := range g.Nodes {
-		for len(open) > 1 && calls[open[len(open)-1]].End >= 0 && calls[open[len(open)-1]].End < i {
+		for len(open) > 1 && calls[open[len(open)-1]].Last < i {
 			open = open[:len(open)-1]
 		}
 		if next < len(calls) && calls[next].Start == i {
@@ -77,6 +110,8 @@ func (r *Report) PrintTree(w io.Writer) error {
 		s := strings.Repeat("  ", min(c.Depth, 100)) + c.Name
 		if c.End < 0 {
 			s += " (didn't end)"
+		} else if g.Nodes[c.End].Params.Bool(ParamAborted) {
+			s += " (failed)"
 		} else if d := g.Nodes[c.End].Duration; d > 0 {
 			s += " " + d.String()
 		}

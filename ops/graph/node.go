@@ -54,6 +54,7 @@ const (
 	ParamCoreRangeSet      = "core_range_set"
 	ParamGloballyAllocated = "globally_allocated"
 	ParamBorrowsMemory     = "borrows_memory" // of a dataflow buffer that lies in a buffer
+	ParamAborted           = "aborted"        // of the end of a function that failed
 	ParamErrorType         = "error_type"
 	ParamErrorMessage      = "error_message"
 	ParamErrorOperation    = "error_operation"
