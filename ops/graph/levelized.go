@@ -32,7 +32,7 @@ func Levelized(g *Graph, maxLevel int) []Vertex {
 	l := levelizer{g: g, vertex: map[int]int{}, maker: map[int]int{}}
 	l.addVertices(maxLevel)
 	l.connect()
-	return l.out
+	return list(l.out)
 }
 
 type levelizer struct {

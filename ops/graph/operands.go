@@ -146,12 +146,12 @@ func (g *Graph) less(nodes, others []int) []int {
 	return slices.DeleteFunc(slices.Clone(nodes), func(c int) bool { return drop[g.tensorKey(c)] })
 }
 
-// OutputTensors returns the output tensors of the last function that ended. The error wraps
+// OutputTensors returns the output tensors of the last function that returned some. The error wraps
 // [ErrNoFunctions].
 func OutputTensors(g *Graph) ([]int, error) {
 	for _, n := range slices.Backward(g.Nodes) {
-		if n.Type == FunctionEnd {
-			return g.tensors(n.Connections), nil
+		if out := g.tensors(n.Connections); n.Type == FunctionEnd && len(out) > 0 {
+			return out, nil
 		}
 	}
 	return nil, fmt.Errorf("graph: output tensors: %w", ErrNoFunctions)
@@ -171,7 +171,7 @@ func (g *Graph) tensors(nodes []int) []int {
 }
 
 // CountTensors counts the tensors made by functions named create_device_tensor that are not
-// outputs, and the outputs of the last function that ended. As in upstream, names with a namespace
+// outputs, and the tensors of [OutputTensors]. As in upstream, names with a namespace
 // don't count. The error wraps [ErrNoFunctions].
 func CountTensors(g *Graph) (intermediate, output int, err error) {
 	outputs, err := OutputTensors(g)
