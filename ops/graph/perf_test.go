@@ -3,13 +3,9 @@ package graph_test
 import (
 	"bytes"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -156,23 +152,6 @@ func TestZones(t *testing.T) {
 			"DEVICE TRISC1 KERNEL DURATION [ns]")
 		// A cycle takes 2 ns.
 		graph.Equal(t, [][]string{{"980", "", ""}, {"", "", "140"}, {"", "", ""}, {"", "", ""}}, rows, "performance")
-	}
-}
-
-// levels.json has what TT-NN's extract_levelized_graph makes of the graphs beside it.
-func TestLevelized(t *testing.T) {
-	text := expect.Value(os.ReadFile("testdata/levels.json"))(t)
-	var files map[string]map[string][]graph.Vertex
-	devtest.Must(t, json.Unmarshal(text, &files))
-	for name, levels := range files {
-		f := expect.Value(os.Open(filepath.Join("testdata", name)))(t)
-		r, err := graph.Decode(f, graph.Limits{})
-		f.Close()
-		devtest.Must(t, err)
-		for level, want := range levels {
-			n := expect.Value(strconv.Atoi(level))(t)
-			graph.Equal(t, want, graph.Levelized(r.Graph, n), "%s, level %d", name, n)
-		}
 	}
 }
 
