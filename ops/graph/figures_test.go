@@ -342,6 +342,10 @@ func TestPeaksOfTwoChips(t *testing.T) {
 	circular(0, 3000)
 	circular(1, 500)
 	circular(0, 100)
+	for range 2 { // of a mesh that its first chip names
+		r.Program(0)
+		r.AllocateCircular(CircularBuffer{Device: 2, Size: 2900})
+	}
 	g := finish(t, r).Graph
 	Equal(t, CoreUse{Circular: 3000, L1: 5000, Total: 5500}, PerCore(g, 1))
 	expect.Equal(t, PeakL1(g), 9000, "peak of L1")

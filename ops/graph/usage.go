@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -19,14 +20,19 @@ func (s programSums) add(n *Node) {
 	s[n.device()] = p
 }
 
-// free removes the allocations of a device's programs. The number of a mesh stands for all its
-// chips.
-func (s programSums) free(device int64) {
-	if _, ok := s[device]; ok {
-		delete(s, device)
-	} else {
-		clear(s)
+// free removes the allocations of a device's programs.
+func (s programSums) free(device int64, named map[int64]bool) {
+	maps.DeleteFunc(s, func(chip int64, _ [2]int64) bool { return chip == device || !named[chip] })
+}
+
+// named returns the devices whose programs end by their own number. Programs of other chips end by
+// the number of their mesh, which can be that of one of the chips.
+func (g *Graph) named() map[int64]bool {
+	out := map[int64]bool{}
+	for _, n := range g.All(CircularDeallocate) {
+		out[n.device()] = true
 	}
+	return out
 }
 
 // most returns the sums of the device with most.
@@ -68,7 +74,8 @@ func (g *Graph) inputs(start int, alloc map[int]*Node) int64 {
 // buffers, dataflow buffers and scratchpads of one core. This mix is TT-NN's figure; [PerCore]
 // counts all for one core. As in TT-NN, circular buffers that lie in a buffer count twice
 // ([PeakL1InBuffers]), and freeing a buffer from before the capture subtracts its size even if it
-// never counted; unlike there, the sum stops at 0.
+// never counted; unlike there, the sum stops at 0, and of the chips of a mesh, whose circular
+// buffers TT-NN adds up, the one with most counts.
 func PeakL1(g *Graph) int64 { return peakL1(g).sum() }
 
 // PeakL1InBuffers returns how many bytes of [PeakL1] are circular buffers in buffers, which take no
@@ -153,7 +160,7 @@ type Row struct {
 // Table returns the L1 in use after each event that changes it, in bytes, counted as by [PeakL1],
 // and at the starts and ends of functions.
 func Table(g *Graph) []Row {
-	programs, alloc := programSums{}, g.allocations()
+	programs, alloc, named := programSums{}, g.allocations(), g.named()
 	var buffers int64 // in L1, over all cores
 	var out []Row
 	var open []string
@@ -175,7 +182,7 @@ func Table(g *Graph) []Row {
 				programs.add(n)
 			}
 		case CircularDeallocate:
-			programs.free(n.device())
+			programs.free(n.device(), named)
 		case BufferAllocate:
 			if n.inL1() {
 				buffers = plus(buffers, n.Params.Size(ParamSize))
@@ -264,10 +271,11 @@ func (u CoreUse) atLeast(o CoreUse) CoreUse {
 type coreDevices struct {
 	programs map[int64]*programUse
 	buffers  map[int64]int64
+	named    map[int64]bool
 }
 
 func (g *Graph) coreDevices() coreDevices {
-	c := coreDevices{map[int64]*programUse{}, map[int64]int64{}}
+	c := coreDevices{map[int64]*programUse{}, map[int64]int64{}, g.named()}
 	for _, n := range g.All() {
 		switch n.Type {
 		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
@@ -281,11 +289,10 @@ func (g *Graph) coreDevices() coreDevices {
 	return c
 }
 
-// free removes the allocations of a device's programs, or of all devices' if it has none.
+// free removes the allocations of a device's programs.
 func (c *coreDevices) free(device int64) {
-	_, own := c.programs[device]
 	for d := range c.programs {
-		if d == device || !own {
+		if d == device || !c.named[d] {
 			c.programs[d] = &programUse{}
 		}
 	}
