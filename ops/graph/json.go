@@ -329,7 +329,7 @@ func DecodePython(b []byte) ([]PythonRecord, error) {
 	}
 	var raw []struct {
 		PythonRecord
-		Arguments map[string]json.RawMessage `json:"arguments"`
+		Arguments ordered `json:"arguments"`
 	}
 	if err := json.Unmarshal(b, &raw); err != nil {
 		return nil, &FormatError{Node: -1, Field: "python_io", Want: "an array of records", Found: clip(b), Err: err}
@@ -337,9 +337,33 @@ func DecodePython(b []byte) ([]PythonRecord, error) {
 	out := make([]PythonRecord, len(raw))
 	for i, r := range raw {
 		out[i] = r.PythonRecord
-		out[i].Arguments = texts(r.Arguments)
+		out[i].Arguments, out[i].Names = r.Arguments.texts, r.Arguments.names
 	}
 	return out, nil
+}
+
+// ordered is a JSON object of which the order counts.
+type ordered struct {
+	texts map[string]string
+	names []string
+}
+
+func (o *ordered) UnmarshalJSON(b []byte) error {
+	values := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b, &values); err != nil {
+		return err
+	}
+	o.texts = texts(values)
+	d := json.NewDecoder(bytes.NewReader(b))
+	for _, _ = d.Token(); d.More(); {
+		name, _ := d.Token() // json has checked b
+		var value json.RawMessage
+		_ = d.Decode(&value)
+		if k, ok := name.(string); ok && !slices.Contains(o.names, k) {
+			o.names = append(o.names, k)
+		}
+	}
+	return nil
 }
 
 // dropped counts what a report has and nothing reads, by its path of keys.

@@ -124,6 +124,15 @@ type PythonRecord struct {
 	Inputs     []int64           `json:"input_tensor_ids"`
 	Outputs    []int64           `json:"output_tensor_ids"`
 	StackTrace []string          `json:"python_stack_trace"`
+	Names      []string          `json:"-"`                        // of the arguments, in order
+	Error      *PythonError      `json:"error,omitempty"`          // that ended the operation
+	Graph      *Graph            `json:"captured_graph,omitempty"` // of the operation alone, of captures in slow mode
+}
+
+// PythonError is an exception.
+type PythonError struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
 }
 
 // MarshalJSON writes all metadata as one object.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/reprise-tt/reprise/ops/graph"
 )
@@ -151,10 +153,35 @@ func (w *writer) buffer(o *operation, b live, pages map[place][]graph.PageVersio
 	w.pages(o, now, func(graph.Page) int64 { return b.device })
 }
 
+// chunk is the pages of a buffer in one bank of a core.
+type chunk struct {
+	device, bank, x, y, kind int64
+	buffer                   uint64
+}
+
+type extent struct {
+	from, to uint64
+	size, n  int64 // of the largest page, and how many
+}
+
+// pages writes pages as chunks.
 func (w *writer) pages(o *operation, list []graph.Page, device func(graph.Page) int64) {
+	var order []chunk
+	all := map[chunk]*extent{}
 	for _, g := range list {
-		w.row("buffer_pages", o.id, device(g), int64(g.Address), g.CoreY, g.CoreX, g.Bank, g.Index, int64(g.PageAddr), g.PageSize,
-			g.BufferType)
+		c := chunk{device(g), g.Bank, g.CoreX, g.CoreY, g.BufferType, g.Address}
+		if all[c] == nil {
+			order = append(order, c)
+			all[c] = &extent{from: g.PageAddr}
+		}
+		e := all[c]
+		e.from, e.to = min(e.from, g.PageAddr), max(e.to, g.PageAddr+uint64(g.PageSize))
+		e.size = max(e.size, g.PageSize)
+		e.n++
+	}
+	for _, c := range order {
+		e := all[c]
+		w.row("buffer_chunks", o.id, c.device, int64(c.buffer), c.bank, c.x, c.y, int64(e.from), int64(e.to-e.from), e.size, e.n, c.kind)
 	}
 	w.sum.Pages += len(list)
 }
@@ -186,36 +213,49 @@ func (p *plan) pages() map[place][]graph.PageVersion {
 	return out
 }
 
-// tensors writes the tensors, each from its first node. An unused tensor without a device is left
-// out. known are nodes of tensors that only Python numbered, by those numbers.
-func (w *writer) tensors(p *plan, io *operands, known map[int64]int) {
+// tensors writes the tensors, each from its first node. An unused tensor of the host is left out.
+// known are nodes of tensors that only Python numbered, by those numbers, and described what
+// Python's arguments say of others.
+func (w *writer) tensors(p *plan, io *operands, known map[int64]int, described map[int64]graph.Params) {
 	done, sizes := map[int64]bool{}, p.sizes()
-	columns := "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type"
+	columns := "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type, storage_type, rank"
 	var sized bool // a database of tt-metal has no sizes
 	if w.scan(&sized, "SELECT count(*) > 0 FROM pragma_table_info('tensors') WHERE name = 'size'"); sized {
 		columns += ", size"
 	}
-	write := func(id int64, i int) {
+	write := func(id int64, i int, q graph.Params) {
 		if done[id] {
 			return
 		}
 		done[id] = true
-		q := p.g.Nodes[i].Params
-		var device, address, memory, size any
+		var device, address, memory, size, config, storage any
+		if kind, ok := q.Memory(); ok {
+			memory = int64(kind)
+		}
+		if a, ok := q.Int(graph.ParamAddress); ok {
+			address = a
+		}
+		if c := q[graph.ParamMemoryConfig]; c != "" {
+			config = c
+		}
+		if s := q["storage_type"]; s != "" {
+			storage = s
+		} else if config != nil || address != nil {
+			storage = "DEVICE" // a format without storage types
+		}
 		if d, ok := q.Int(graph.ParamDeviceID); ok {
-			kind, _ := q.Memory()
-			device, memory = p.device(d), int64(kind)
-			if a, ok := q.Int(graph.ParamAddress); ok {
-				address = a
-				if s, ok := sizes.before(place{p.device(d), a}, int64(kind), i); ok {
+			device = p.device(d)
+			if a, ok := address.(int64); ok {
+				kind, _ := memory.(int64)
+				if s, ok := sizes.before(place{p.device(d), a}, kind, i); ok {
 					size = s
 				}
 			}
-		} else if !io.used[id] {
+		} else if storage != "DEVICE" && !io.used[id] {
 			return
 		}
-		row := []any{id, q[graph.ParamShape], dotted(q[graph.ParamDType]), dotted(q[graph.ParamLayout]), q[graph.ParamMemoryConfig],
-			device, address, memory}
+		row := []any{id, q[graph.ParamShape], dotted(q[graph.ParamDType]), dotted(q[graph.ParamLayout]), config, device, address, memory, storage,
+			w.rank}
 		if sized {
 			row = append(row, size)
 		}
@@ -225,13 +265,34 @@ func (w *writer) tensors(p *plan, io *operands, known map[int64]int) {
 	}
 	for i, n := range p.g.All(graph.TensorNode) {
 		if id, ok := n.Params.Int(graph.ParamTensorID); ok {
-			write(id, i)
+			write(id, i, n.Params)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(known)) {
-		io.used[id] = true
-		write(id, known[id])
+		write(id, known[id], p.g.Nodes[known[id]].Params)
 	}
+	for _, id := range slices.Sorted(maps.Keys(described)) {
+		write(id, 0, described[id])
+	}
+}
+
+// pythonTensor matches a tensor in the text of Python's arguments (_ttnn_tensor_summary in graph.py).
+var pythonTensor = regexp.MustCompile(`ttnn\.Tensor\(shape=(Shape\(\[[^]]*\]\)), dtype=([\w.]+), layout=([\w.]+), ` +
+	`memory_config=(MemoryConfig\(.*?\)), storage_type=StorageType\.(\w+), tensor_id=(\d+)`)
+
+// pythonTensors returns what the arguments of operations say of tensors, by their numbers.
+func pythonTensors(records []*graph.PythonRecord) map[int64]graph.Params {
+	out := map[int64]graph.Params{}
+	for _, r := range records {
+		for _, text := range r.Arguments {
+			for _, m := range pythonTensor.FindAllStringSubmatch(text, -1) {
+				id, _ := strconv.ParseInt(m[6], 10, 64)
+				out[id] = graph.Params{graph.ParamShape: m[1], graph.ParamDType: m[2], graph.ParamLayout: m[3],
+					graph.ParamMemoryConfig: m[4], "storage_type": m[5]}
+			}
+		}
+	}
+	return out
 }
 
 func (w *writer) parts(p *plan, id int64, text string) {
@@ -243,7 +304,7 @@ func (w *writer) parts(p *plan, id int64, text string) {
 		w.warn("tensor %d: its parts on devices can't be read: %v", id, err)
 		return
 	}
-	w.insert("DELETE FROM device_tensors WHERE tensor_id = ?", id)
+	w.delete("device_tensors", "tensor_id", int(id), 1)
 	seen := map[place]bool{}
 	for _, t := range parts {
 		if t.MeshDevice != nil {

@@ -88,14 +88,15 @@ func importReports(ctx context.Context, db string, paths []string, o Options) (s
 		return nil, fmt.Errorf("open %s: %w", db, err)
 	}
 	defer tx.Rollback()
-	if _, err := tx.ExecContext(ctx, schema); err != nil {
-		return nil, fmt.Errorf("make the tables of %s: %w", db, err)
+	w := &writer{ctx: ctx, tx: tx, sum: &Summary{Warnings: []string{}}, to: to, stmts: map[string]*sql.Stmt{}, sources: map[string]any{},
+		ids: map[int]*tensorIDs{}}
+	if w.createTables(); w.err != nil {
+		return nil, fmt.Errorf("make the tables of %s: %w", db, w.err)
 	}
-	w := &writer{ctx: ctx, tx: tx, sum: &Summary{Warnings: []string{}}, to: to, stmts: map[string]*sql.Stmt{}, sources: map[string]any{}}
-	w.replace("report_metadata", "schema_version", SchemaVersion)
 	if err := w.files(files, o); err != nil {
 		return nil, err
 	}
+	w.exec(derive)
 	w.validate()
 	if w.err != nil {
 		return nil, fmt.Errorf("write %s: %w", db, w.err)
@@ -112,7 +113,8 @@ func importReports(ctx context.Context, db string, paths []string, o Options) (s
 
 func (w *writer) files(files []file, o Options) error {
 	var failed error
-	for k, f := range files {
+	imported := map[int]int{} // files by rank
+	for _, f := range files {
 		r, err := read(w.ctx, f.path, o.Limits)
 		if err != nil {
 			if !f.found {
@@ -128,10 +130,15 @@ func (w *writer) files(files []file, o Options) error {
 		if err := r.Describe(o.Arch); err != nil {
 			return err
 		}
-		if n := w.ids.distinct(r); n > 0 {
+		w.rank, _ = strconv.Atoi(r.Metadata.More["rank"])
+		if w.ids[w.rank] == nil {
+			w.ids[w.rank] = &tensorIDs{}
+		}
+		if n := w.ids[w.rank].distinct(r); n > 0 {
 			w.warn("%s: %d tensors have ids that another report uses for other tensors, and get new ones", filepath.Base(f.path), n)
 		}
-		p := newPlan(r, k*OperationStride)
+		p := newPlan(r, imported[w.rank]*OperationStride)
+		imported[w.rank]++
 		if len(p.ops) >= OperationStride && len(files) > 1 {
 			return fmt.Errorf("%s: %d operations, want fewer than %d with several files in one database: import it alone", f.path, len(p.ops),
 				OperationStride)

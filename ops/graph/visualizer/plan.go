@@ -148,22 +148,33 @@ func newOperands(p *plan) *operands {
 			of.In = []int{t}
 		}
 		o.nodes = append(o.nodes, of.Out)
-		o.in, o.out = append(o.in, o.ids(p.g, of.In)), append(o.out, o.ids(p.g, of.Out))
+		o.in, o.out = append(o.in, tensorNumbers(p.g, of.In)), append(o.out, tensorNumbers(p.g, of.Out))
 	}
 	return o
 }
 
-// ids returns the numbers of tensor nodes, and marks them as used. Tensors without a number are
-// left out.
-func (o *operands) ids(g *graph.Graph, nodes []int) []int64 {
+// tensorNumbers returns the numbers of tensor nodes. Tensors without a number are left out.
+func tensorNumbers(g *graph.Graph, nodes []int) []int64 {
 	out := []int64{}
 	for _, n := range nodes {
 		if id, ok := g.Nodes[n].Params.Int(graph.ParamTensorID); ok {
 			out = append(out, id)
-			o.used[id] = true
 		}
 	}
 	return out
+}
+
+// names replaces the tensors of an operation by those that Python's record of it names.
+func (o *operands) names(i int, r *graph.PythonRecord) {
+	if len(r.Inputs) > 0 {
+		o.in[i] = unique(r.Inputs)
+	}
+	if len(r.Outputs) > 0 {
+		o.out[i] = unique(r.Outputs)
+	}
+	for _, id := range slices.Concat(o.in[i], o.out[i]) {
+		o.used[id] = true
+	}
 }
 
 func unique(ids []int64) (out []int64) {
