@@ -191,6 +191,8 @@ def note_operations(ttnn, file):
         os.write(file, line.encode())
         return call(self, *args, **kwargs)
 
+    # Graph reports of TT-NN leave frames of its own file out of an operation's call stack.
+    noted.__code__ = noted.__code__.replace(co_filename=call.__code__.co_filename)
     operation.__call__ = noted
 
 

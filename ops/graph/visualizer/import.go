@@ -160,7 +160,10 @@ type file struct {
 	found bool
 }
 
-const pythonSuffix = ".python_io.json"
+const (
+	pythonSuffix = ".python_io.json"
+	configFile   = "config.json" // TT-NN's settings, which the visualizer shows
+)
 
 func list(paths []string) ([]file, error) {
 	var out []file
@@ -178,7 +181,7 @@ func list(paths []string) ([]file, error) {
 			return nil, err
 		}
 		for _, e := range entries {
-			if n := e.Name(); !e.IsDir() && strings.HasSuffix(n, ".json") && !strings.HasSuffix(n, pythonSuffix) {
+			if n := e.Name(); !e.IsDir() && strings.HasSuffix(n, ".json") && !strings.HasSuffix(n, pythonSuffix) && n != configFile {
 				out = append(out, file{filepath.Join(p, n), true})
 			}
 		}
@@ -226,6 +229,11 @@ func (w *writer) sidecars(r *graph.Report, path string, svg bool) error {
 			return err
 		}
 		w.sum.YAML++
+	}
+	if b, err := os.ReadFile(filepath.Join(filepath.Dir(path), configFile)); err == nil && !slices.Contains(w.to.names, configFile) {
+		if err := w.to.write(configFile, func(f io.Writer) error { _, err := f.Write(b); return err }); err != nil {
+			return err
+		}
 	}
 	if !svg {
 		return nil
