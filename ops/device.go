@@ -230,7 +230,23 @@ func WithObserver(o Observer) Option {
 //
 // Captures nest: each records everything, and the innermost ends first. The outermost one's mode
 // decides whether operations run.
-func (d *Device) BeginCapture(cfg graph.Config) *Capture { return d.captures.start(cfg, &d.mu, nil) }
+func (d *Device) BeginCapture(cfg graph.Config) *Capture {
+	c := d.captures.start(cfg, &d.mu, nil)
+	c.rec.Cluster(fmt.Sprintf(oneChip, archName(d.dev.Arch())), "")
+	return c
+}
+
+// oneChip is the cluster descriptor of a chip alone; see [Mesh.clusterDescriptor].
+const oneChip = `arch:
+  0: %s
+chips:
+  0: [0, 0, 0, 0]
+chip_unique_ids:
+  0: 1
+chips_with_mmio:
+  - 0: 0
+ethernet_connections: []
+`
 
 // SetDetails switches what all captures of the Device record from now on, beside what their Config
 // asks for. [Capture.Set] does it for one.

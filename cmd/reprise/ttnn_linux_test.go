@@ -719,3 +719,29 @@ func TestTTNNPerfReport(t *testing.T) {
 		}
 	}
 }
+
+// ttnn-visualizer answers the same of a capture of TT-NN that TT-NN imports as of one that we do.
+func TestTTNNVisualizer(t *testing.T) {
+	python := filepath.Join(os.Getenv("REPRISE_TOOLS"), "visualizer/bin/python")
+	if _, err := os.Stat(python); err != nil {
+		t.Skipf("REPRISE_TOOLS names no folder with a Python that has ttnn-visualizer==0.108.0: %v", err)
+	}
+	r := newTTNN(t)
+	for _, args := range [][]string{{"wormhole"}, {"blackhole"}, {"wormhole", "slow"}} {
+		dir := t.TempDir()
+		theirs, ours := filepath.Join(dir, "theirs"), filepath.Join(dir, "ours")
+		out, errs, code := r.output(append([]string{"--chip", args[0], "testdata/ttnn_report.py", dir}, args[1:]...)...)
+		if code != 0 || !strings.Contains(out, "captured") {
+			t.Fatalf("%v: exit code %d, printed %q: %s", args, code, out, errs)
+		}
+		if out, errs, code := r.of([]string{"graph", "import", filepath.Join(dir, "report.json"), "-o", ours}); code != 0 || errs != "" {
+			t.Fatalf("%v: exit code %d, printed %q: %s", args, code, out, errs)
+		}
+		var b bytes.Buffer
+		c := startCommand(t, &b, python, "testdata/visualizer.py", theirs, ours)
+		err := c.Wait()
+		if t.Logf("%v: %s", args, &b); err != nil {
+			t.Errorf("%v: %v: %s", args, err, &c.err)
+		}
+	}
+}
