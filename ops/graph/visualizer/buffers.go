@@ -276,7 +276,7 @@ func (w *writer) tensors(p *plan, io *operands, known map[int64]int, described m
 	}
 }
 
-// pythonTensor matches a tensor in the text of Python's arguments (_ttnn_tensor_summary in graph.py).
+// pythonTensor matches a tensor in the text of Python's arguments (_ttnn_tensor_summary, graph.py).
 var pythonTensor = regexp.MustCompile(`ttnn\.Tensor\(shape=(Shape\(\[[^]]*\]\)), dtype=([\w.]+), layout=([\w.]+), ` +
 	`memory_config=(MemoryConfig\(.*?\)), storage_type=StorageType\.(\w+), tensor_id=(\d+)`)
 

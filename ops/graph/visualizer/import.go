@@ -1,6 +1,7 @@
 package visualizer
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,10 +162,10 @@ type file struct {
 	found bool
 }
 
-const (
-	pythonSuffix = ".python_io.json"
-	configFile   = "config.json" // TT-NN's settings, which the visualizer shows
-)
+const pythonSuffix = ".python_io.json"
+
+// noReport matches what TT-NN writes beside reports.
+var noReport = regexp.MustCompile(`(^config(_\d+_of_\d+)?|\.python_io|comparison_records|\.tensor_lifetime)\.json$`)
 
 func list(paths []string) ([]file, error) {
 	var out []file
@@ -181,7 +183,7 @@ func list(paths []string) ([]file, error) {
 			return nil, err
 		}
 		for _, e := range entries {
-			if n := e.Name(); !e.IsDir() && strings.HasSuffix(n, ".json") && !strings.HasSuffix(n, pythonSuffix) && n != configFile {
+			if n := e.Name(); !e.IsDir() && strings.HasSuffix(n, ".json") && !noReport.MatchString(n) {
 				out = append(out, file{filepath.Join(p, n), true})
 			}
 		}
@@ -219,8 +221,12 @@ func read(ctx context.Context, path string, lim graph.Limits) (*graph.Report, er
 }
 
 func (w *writer) sidecars(r *graph.Report, path string, svg bool) error {
-	for name, text := range map[string]string{"cluster_descriptor.yaml": r.ClusterDescriptor,
-		"physical_chip_mesh_coordinate_mapping_1_of_1.yaml": r.MeshMapping} {
+	rank := "" // part of the names of files of several hosts
+	if n, _ := strconv.Atoi(r.Metadata.More["world_size"]); n > 1 {
+		rank = fmt.Sprintf("_%d_of_%d", w.rank+1, n)
+	}
+	for name, text := range map[string]string{"cluster_descriptor" + rank + ".yaml": r.ClusterDescriptor,
+		"physical_chip_mesh_coordinate_mapping" + cmp.Or(rank, "_1_of_1") + ".yaml": r.MeshMapping} {
 		if text == "" || slices.Contains(w.yaml, name) {
 			continue
 		}
@@ -230,8 +236,9 @@ func (w *writer) sidecars(r *graph.Report, path string, svg bool) error {
 		}
 		w.sum.YAML++
 	}
-	if b, err := os.ReadFile(filepath.Join(filepath.Dir(path), configFile)); err == nil && !slices.Contains(w.to.names, configFile) {
-		if err := w.to.write(configFile, func(f io.Writer) error { _, err := f.Write(b); return err }); err != nil {
+	config := "config" + rank + ".json" // TT-NN's settings, which the visualizer shows
+	if b, err := os.ReadFile(filepath.Join(filepath.Dir(path), config)); err == nil && !slices.Contains(w.to.names, config) {
+		if err := w.to.write(config, func(f io.Writer) error { _, err := f.Write(b); return err }); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,11 @@ import (
 
 func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) []string) {
 	t.Helper()
-	db := filepath.Join(t.TempDir(), "db.sqlite")
+	return importedInto(t, filepath.Join(t.TempDir(), "db.sqlite"), o, paths...)
+}
+
+func importedInto(t *testing.T, db string, o Options, paths ...string) (*Summary, func(string) []string) {
+	t.Helper()
 	sum, err := Import(context.Background(), db, paths, o)
 	devtest.Must(t, err)
 	c := connect(t, db)
@@ -103,6 +107,25 @@ func TestSchema(t *testing.T) {
 		table, columns, _ := strings.Cut(strings.TrimSpace(line), " ")
 		want(t, ask("SELECT group_concat(name) FROM pragma_table_info('"+table+"')"), columns)
 	}
+}
+
+// Each of two hosts has numbers of its own.
+func TestRecordsOfPython(t *testing.T) {
+	path := "testdata/records.json"
+	b, err := os.ReadFile(path)
+	devtest.Must(t, err)
+	sum, ask := imported(t, Options{}, path, save(t, strings.Replace(string(b), `"rank": 0`, `"rank": 1, "world_size": 2`, 1)))
+	expect.Equal(t, len(sum.Warnings), 0, "warnings: %q", sum.Warnings)
+	answers(t, ask)
+}
+
+func TestOlderDatabase(t *testing.T) {
+	text, err := os.ReadFile("testdata/schema-2.1.sql")
+	devtest.Must(t, err)
+	db := filepath.Join(t.TempDir(), "db.sqlite")
+	expect.Value(connect(t, db).Exec(string(text)))(t)
+	_, ask := importedInto(t, db, Options{}, "../testdata/sample.json")
+	answers(t, ask)
 }
 
 func TestImportErrorsAndInputs(t *testing.T) {

@@ -182,10 +182,12 @@ func (w *writer) errors(p *plan, python []*graph.PythonRecord) {
 		switch {
 		case n.Type == graph.FunctionEnd && k >= 0 && n.Params["aborted"] == "true" && (aborted[k] == nil || i == p.ops[k].end):
 			aborted[k] = n
-		case n.Type == graph.ErrorNode && k < 0:
-			w.fault(p.base, n.Params[graph.ParamErrorOperation], n.Params[graph.ParamErrorType], n.Params[graph.ParamErrorMessage], "")
-		case n.Type == graph.ErrorNode && python[k].Error == nil:
-			w.fault(p.ops[k].id, n.Params[graph.ParamErrorOperation], n.Params[graph.ParamErrorType], n.Params[graph.ParamErrorMessage], "")
+		case n.Type == graph.ErrorNode && (k < 0 || python[k].Error == nil):
+			id := p.base
+			if k >= 0 {
+				id = p.ops[k].id
+			}
+			w.fault(id, n.Params[graph.ParamErrorOperation], n.Params[graph.ParamErrorType], n.Params[graph.ParamErrorMessage], "")
 		}
 	}
 	for k, o := range p.ops {
