@@ -388,7 +388,7 @@ func TestControlFlowInGraphs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
 	b.must(os.WriteFile(path, file.Bytes(), 0o600))
 	sum := value(visualizer.Import(b.ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{path}, visualizer.Options{}))(b)
-	if sum.Operations != 5 || sum.Errors != 0 || len(sum.Warnings) != 0 || sum.YAML != 1 || !strings.HasPrefix(report.ClusterDescriptor, "arch:\n  0: ") {
+	if sum.Operations != 5 || sum.Errors != 0 || len(sum.Warnings) != 0 || !strings.HasPrefix(report.ClusterDescriptor, "arch:\n  0: ") {
 		t.Errorf("the visualizer gets %+v, want 5 operations", sum)
 	}
 	b.must(errors.Join(tr.Release(b.ctx), inner.Release(b.ctx), state.Release()))
