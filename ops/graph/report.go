@@ -122,8 +122,8 @@ type PythonRecord struct {
 	Name       string            `json:"name"`
 	Arguments  map[string]string `json:"arguments"`
 	Inputs     []int64           `json:"input_tensor_ids"`
-	Outputs    []int64           `json:"output_tensor_ids"`
-	StackTrace []string          `json:"python_stack_trace"`
+	Outputs    []int64           `json:"output_tensor_ids,omitzero"` // nil if the operation failed
+	StackTrace []string          `json:"python_stack_trace,omitzero"`
 	Names      []string          `json:"-"`                        // of the arguments, in order
 	Error      *PythonError      `json:"error,omitempty"`          // that ended the operation
 	Graph      *Graph            `json:"captured_graph,omitempty"` // of the operation alone, of captures in slow mode
