@@ -32,6 +32,7 @@ const (
 	regTRISCOverride     = 0x234
 	regNCRISCResetPC     = 0x238
 	regNCRISCOverride    = 0x23C
+	regFlushChance       = 0x220 // LFSR_HIT_MASK
 	regDestClockGate     = 0x240
 	softResetIgnored     = 1 << 31
 	debugBusControlValid = 0x26FFFFFF
@@ -372,6 +373,9 @@ func (c *core) hold(o origin) {
 		t.chip.check.Held(o.checked(), c.check)
 	}
 	t.tensix.emptyMailboxes(c.hw)
+	if c.hw >= 1 && c.hw <= 3 {
+		t.tensix.pcBuf[c.hw-1].awaited = false
+	}
 	t.changed(classMailbox)
 	if c.state == runnable {
 		t.chip.dequeue(c)
@@ -393,6 +397,10 @@ func (c *core) start(o origin, pc uint32) {
 	}
 	if t.check != nil {
 		t.chip.check.Released(o.checked(), c.check)
+	}
+	if c.hw >= 1 && c.hw <= 3 {
+		t.tensix.pcBuf[c.hw-1] = pcBuf{}
+		t.changed(classMailbox)
 	}
 	c.probeFirst, c.probeDelay, c.probeSkip = false, 0, 0
 	c.wait.known = false

@@ -58,6 +58,7 @@ const (
 	gprBase     = 0xFFE00000
 	pushBase    = 0xFFE40000
 	pcBufBase   = 0xFFE80000
+	pcBufEnd    = 0xFFEB0000
 	mailboxBase = 0xFFEC0000
 	configBase  = 0xFFEF0000
 )

@@ -32,8 +32,8 @@ func (t *tile) readClass(addr uint32) (class, bool) {
 		return classConfig, (off < regWallClockLow || off > regWallClockLatched) && off&^0x3F != regPerfOut && off != regDebugBusData
 	case addr >= gprBase && addr < gprBase+0x1000, addr >= configBase && addr < configBase+0x1000:
 		return classConfig, true
-	case addr >= pcBufBase && addr < pcBufBase+0x1000:
-		return classMailbox, true
+	case addr >= pcBufBase && addr < pcBufEnd:
+		return classMailbox, addr != pcBufBase
 	case addr >= mailboxBase && addr < mailboxBase+0x4000:
 		return classMailbox, addr&4 != 0
 	}
@@ -62,13 +62,14 @@ func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 	if t.kind == chip.Ethernet {
 		return t.eth.load(o, addr)
 	}
+	if addr >= pcBufBase && addr < pcBufEnd {
+		return t.pcBufLoad(o, addr-pcBufBase)
+	}
 	switch addr &^ 0xFFF {
 	case tdmaBase:
 		return t.tdmaLoad(o, addr-tdmaBase)
 	case gprBase:
 		return t.gprLoad(o, addr-gprBase)
-	case pcBufBase:
-		return t.pcBufLoad(o, addr-pcBufBase)
 	case mailboxBase, mailboxBase + 0x1000, mailboxBase + 0x2000, mailboxBase + 0x3000:
 		return t.mailboxLoad(o, addr-mailboxBase)
 	case configBase:
@@ -93,6 +94,9 @@ func (t *tile) store(o origin, addr, v uint32) slowResult {
 	if t.kind == chip.Ethernet {
 		return t.eth.store(o, addr, v)
 	}
+	if addr >= pcBufBase && addr < pcBufEnd {
+		return t.pcBufStore(o, addr-pcBufBase, v)
+	}
 	switch addr &^ 0xFFF {
 	case debugBase:
 		return t.debugStore(o, addr-debugBase, v)
@@ -104,8 +108,6 @@ func (t *tile) store(o origin, addr, v uint32) slowResult {
 		return t.gprStore(o, addr-gprBase, v)
 	case pushBase, pushBase + 0x10000, pushBase + 0x20000:
 		return t.pushStore(o, addr, v)
-	case pcBufBase:
-		return t.pcBufStore(o, addr-pcBufBase, v)
 	case mailboxBase, mailboxBase + 0x1000, mailboxBase + 0x2000, mailboxBase + 0x3000:
 		return t.mailboxStore(o, addr-mailboxBase, v)
 	case configBase:

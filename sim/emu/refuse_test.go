@@ -144,7 +144,7 @@ func refusals() (list []*refusal) {
 	core("a reserved branch", 0, ub, inst(btype(2, 0, 0, 8)))
 	core("Tensix instruction of BRISC's stream that does not exist", 0, ub, inst(0xF<<2))
 	core("mailbox store of BRISC beyond the value", 0, un, func(a *asm) { a.li(a0, mailboxBase+0x1010).sw(a1, a0, 0) })
-	core("PCBuf load of BRISC", 0, un, func(a *asm) { a.li(a0, pcBufBase+4).lw(a1, a0, 0) })
+	core("load of BRISC beyond its PCBufs", 0, un, func(a *asm) { a.li(a0, pcBufEnd).lw(a1, a0, 0) })
 	core("GPR load of BRISC", 0, ub, func(a *asm) { a.li(a0, gprBase+0x300).lw(a1, a0, 0) }).unlike("UnimplementedFunctionality")
 	core("icache invalidate of no processor", wh, us, func(a *asm) { a.stw(configBase+4*157, 0) })
 	core("icache invalidate of no processor", bh, us, func(a *asm) { a.stw(configBase+4*185, 0) })

@@ -10,14 +10,34 @@ import (
 type coprocessor struct {
 	*engines            // nil until a core uses them
 	mailbox  [4][4]fifo // by writer, reader, in the order B, T0, T1, T2
-	stored   [3]uint64  // when each T core last stored to what the engines read
+	pcBuf    [3]pcBuf
+	stored   [3]uint64 // when each T core last stored to what the engines read
 
 	mover
 }
 
 type fifo struct {
-	v    [4]uint32
+	v    [pcBufValues]uint32
 	r, n uint8
+}
+
+func (f *fifo) push(v uint32) {
+	f.v[(f.r+f.n)%pcBufValues] = v
+	f.n++
+}
+
+func (f *fifo) pop() uint32 {
+	v := f.v[f.r]
+	f.r, f.n = (f.r+1)%pcBufValues, f.n-1
+	return v
+}
+
+const pcBufValues = 16
+
+// pcBuf goes from BRISC to a T core (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/PCBufs.md).
+type pcBuf struct {
+	fifo
+	awaited bool // the T core waits for a value
 }
 
 // emptyMailboxes drops what a core has sent, as entering reset does (tt-isa-documentation
@@ -94,12 +114,63 @@ const (
 	pcBufSemaphores = 0x20
 )
 
+// pcBufName is the name by which checks tell the buffer to thread i, or in the other direction.
+func pcBufName(i int, toB uint32) uint32 { return pcBufBase + uint32(i)<<16 + toB }
+
+// pcBufPop is a T core's load, which waits for a value.
+func (t *tile) pcBufPop(o origin, i int) (uint32, slowResult) {
+	b := &t.tensix.pcBuf[i]
+	was := b.awaited
+	if b.awaited = b.n == 0; b.awaited {
+		if !was {
+			t.changed(classMailbox)
+		}
+		return 0, slowBlocked
+	}
+	t.check.Acquire(o.checked(), pcBufName(i, 0))
+	t.changed(classMailbox)
+	return b.pop(), slowDone
+}
+
+// pcBufPush is a store of BRISC.
+func (t *tile) pcBufPush(o origin, i int, v uint32) slowResult {
+	b := &t.tensix.pcBuf[i]
+	if b.n == pcBufValues {
+		return slowBlocked
+	}
+	b.push(v)
+	t.check.Release(o.checked(), pcBufName(i, 0))
+	t.changed(classMailbox)
+	return slowDone
+}
+
+// pcBufDrained is a load of BRISC, which waits until the T core has taken all, waits for more, and
+// its thread of the coprocessor is idle.
+func (t *tile) pcBufDrained(o origin, i int) (uint32, slowResult) {
+	b := &t.tensix.pcBuf[i]
+	e, st := t.observe(o)
+	if st == slowDone && (b.n != 0 || !b.awaited || !e.waiting[i].empty() || e.Queued(i) != 0) {
+		st = slowBlocked
+	}
+	if st == slowDone {
+		t.check.Release(origin{tile: t, core: t.cores[i+1]}.checked(), pcBufName(i, 4))
+		t.check.Acquire(o.checked(), pcBufName(i, 4))
+	}
+	return 0, st
+}
+
 // Synchronisation with the engines, and their semaphores (tt-isa-documentation
 // WormholeB0/TensixTile/BabyRISCV/TTSync.md, TensixCoprocessor/SyncUnit.md).
 func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
+	if o.mine() != nil && o.core.hw == 0 {
+		return t.pcBufDrained(o, int(off>>16))
+	}
 	i, ok := t.trisc(o, pcBufBase+off)
 	if !ok {
 		return 0, slowHalt
+	}
+	if off == 0 {
+		return t.pcBufPop(o, i)
 	}
 	e, st := t.observe(o)
 	switch {
@@ -120,13 +191,16 @@ func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 }
 
 func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
+	if o.mine() != nil && o.core.hw == 0 {
+		return t.pcBufPush(o, int(off>>16), v)
+	}
 	i, ok := t.trisc(o, pcBufBase+off)
 	if !ok {
 		return slowHalt
 	}
 	bad := t.refuser(o, "tensix", pcBufBase+off)
 	switch {
-	case off == pcBufSync || off == pcBufMOPSync:
+	case off == 0 || off == pcBufSync || off == pcBufMOPSync:
 		return slowDone
 	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
 		if v > 1 {
@@ -168,10 +242,8 @@ func (t *tile) mailboxLoad(o origin, off uint32) (uint32, slowResult) {
 		return 0, slowBlocked
 	}
 	t.check.Acquire(o.checked(), mailboxBase+uint32(from)<<4+uint32(me))
-	v := f.v[f.r]
-	f.r, f.n = (f.r+1)%4, f.n-1
 	t.changed(classMailbox)
-	return v, slowDone
+	return f.pop(), slowDone
 }
 
 func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
@@ -191,8 +263,7 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 	if sent == 4 {
 		return slowBlocked
 	}
-	f.v[(f.r+f.n)%4] = v
-	f.n++
+	f.push(v)
 	t.check.Release(o.checked(), mailboxBase+uint32(me)<<4+uint32(to))
 	t.changed(classMailbox)
 	return slowDone
