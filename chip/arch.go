@@ -143,6 +143,8 @@ type Harvesting struct {
 	// Ethernet has a bit per channel (Blackhole). Products have at least two set: only twelve
 	// channels have virtual coordinates.
 	Ethernet uint32 `json:"ethernet"`
+	// SecondPCIe says that the host is at a Blackhole's PCIe tile (11,0), not at (2,0).
+	SecondPCIe bool `json:"second_pcie,omitempty"`
 }
 
 // Fuses number rows and columns from the die's edges inwards (tt-umd HARVESTING_NOC_LOCATIONS,
@@ -184,10 +186,15 @@ func HarvestingFromARC(answer uint32) Harvesting {
 // ARCWord is the inverse of [HarvestingFromARC].
 func (h Harvesting) ARCWord() uint32 { return Wormhole.maskToFuses(h.Tensix) }
 
+// PCIeEndpoint is how firmware uses the PCIe tile that the host is at (tt-umd
+// device/tt_device/blackhole_tt_device.cpp).
+const PCIeEndpoint = 1
+
 // HarvestingFromTelemetry returns a Blackhole's harvesting. read returns a tag's value, false
 // without one: then nothing of its kind is harvested. Bits are set for enabled units: bit i of
 // [TagEnabledColumns] is column {1,16,2,15,3,14,4,13,5,12,6,11,7,10}[i], of [TagEnabledEthernet]
 // channel i, of [TagEnabledGDDR] bank i.
+// [TagPCIeUsage] has two bits for each PCIe tile, [PCIeEndpoint] for the host's.
 func HarvestingFromTelemetry(read func(TelemetryTag) (uint32, bool)) Harvesting {
 	var h Harvesting
 	if v, ok := read(TagEnabledColumns); ok {
@@ -198,6 +205,9 @@ func HarvestingFromTelemetry(read func(TelemetryTag) (uint32, bool)) Harvesting 
 	}
 	if v, ok := read(TagEnabledGDDR); ok {
 		h.DRAM = ^v & 0xFF
+	}
+	if v, ok := read(TagPCIeUsage); ok {
+		h.SecondPCIe = v&3 != PCIeEndpoint && v>>2&3 == PCIeEndpoint
 	}
 	return h
 }
@@ -222,6 +232,8 @@ func (h Harvesting) check(a Arch) error {
 		return bad("DRAM", h.DRAM, "DRAM is never harvested on this architecture")
 	case a == Wormhole && h.Ethernet != 0:
 		return bad("Ethernet", h.Ethernet, "Ethernet is never harvested on this architecture")
+	case a == Wormhole && h.SecondPCIe:
+		return bad("PCIe", 1, "there is one PCIe tile on this architecture")
 	case h.DRAM&^0xFF != 0 || bits.OnesCount32(h.DRAM) > 1:
 		return bad("DRAM", h.DRAM, "at most one of 8 banks can be harvested")
 	case h.Ethernet&^0x3FFF != 0:

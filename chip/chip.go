@@ -30,8 +30,8 @@ type route struct {
 	ok  bool
 }
 
-// New returns a chip of an architecture with units harvested, and with a Blackhole's PCIe tile at
-// (2,0). Errors wrap [ErrUnknownArch] or [ErrHarvesting].
+// New returns a chip of an architecture with units harvested. Errors wrap [ErrUnknownArch] or
+// [ErrHarvesting].
 func New(a Arch, h Harvesting) (*Chip, error) {
 	if !a.Valid() {
 		return nil, fmt.Errorf("chip: new %s: %w", a, ErrUnknownArch)
@@ -40,6 +40,9 @@ func New(a Arch, h Harvesting) (*Chip, error) {
 		return nil, err
 	}
 	c := &Chip{arch: a, h: h, params: a.Params(), pcie: a.pcieTiles()[0]}
+	if h.SecondPCIe {
+		c.pcie = a.pcieTiles()[1]
+	}
 	for i, x := range a.tensixColumns() {
 		if a == Wormhole || c.h.Tensix>>i&1 == 0 {
 			c.columns = append(c.columns, x)

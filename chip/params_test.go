@@ -186,10 +186,13 @@ func TestFuseOrder(t *testing.T) {
 			t.Errorf("fuse %d does not harvest column %d: %+v", i, column, h)
 		}
 	}
-	tags := map[TelemetryTag]uint32{TagEnabledColumns: 0x3FFF, TagEnabledEthernet: 0x0FFF, TagEnabledGDDR: 0xEF}
+	tags := map[TelemetryTag]uint32{TagEnabledColumns: 0x3FFF, TagEnabledEthernet: 0x0FFF, TagEnabledGDDR: 0xEF, TagPCIeUsage: PCIeEndpoint << 2}
 	read := func(tag TelemetryTag) (uint32, bool) { v, ok := tags[tag]; return v, ok }
 	h := HarvestingFromTelemetry(read)
-	equal(t, h, (Harvesting{DRAM: 1 << 4, Ethernet: 3 << 12}), "with tags")
+	equal(t, h, (Harvesting{DRAM: 1 << 4, Ethernet: 3 << 12, SecondPCIe: true}), "with tags")
+	if c := mustNew(t, Blackhole, h); !c.Tile(XY{2, 0}).Harvested || c.Tile(XY{11, 0}).Harvested {
+		t.Error("PCIe")
+	}
 	c, e, g := h.Telemetry()
 	equal(t, c, 0x3FFF, "Tensix")
 	equal(t, e, 0x0FFF, "Ethernet")
@@ -204,7 +207,7 @@ func TestHarvestingRefused(t *testing.T) {
 		h Harvesting
 	}{
 		{Wormhole, Harvesting{Tensix: 1 << 10}}, {Wormhole, Harvesting{Tensix: 0x3FF}}, {Wormhole, Harvesting{DRAM: 1}},
-		{Wormhole, Harvesting{Ethernet: 1}}, {Blackhole, Harvesting{Tensix: 1 << 14}},
+		{Wormhole, Harvesting{Ethernet: 1}}, {Wormhole, Harvesting{SecondPCIe: true}}, {Blackhole, Harvesting{Tensix: 1 << 14}},
 		{Blackhole, Harvesting{Tensix: 0x3FFF}}, {Blackhole, Harvesting{DRAM: 3}}, {Blackhole, Harvesting{DRAM: 0x100}},
 		{Blackhole, Harvesting{Ethernet: 1 << 14}},
 	} {

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
@@ -281,7 +280,7 @@ func (c *Chip) arcInBAR(off uint64) (uint64, bool) {
 	csm, apb := uint64(c.params.BAR.ARCCSM), uint64(c.params.BAR.ARCAPB)
 	switch {
 	case c.blackhole():
-		return arc.APB + off - apb, off >= apb && off < apb+arc.APBBytes && c.topology.PCIe(chip.NOC0).X == 11
+		return arc.APB + off - apb, off >= apb && off < apb+arc.APBBytes && c.cfg.Harvesting.SecondPCIe
 	case off >= csm && off < csm+arc.CSMBytes:
 		return 0x8_0000_0000 + arc.CSM + off - csm, true
 	case off >= apb && off < apb+arc.APBBytes:

@@ -189,13 +189,12 @@ func filesOf(cache string) uint64 {
 	return h.Sum64()
 }
 
-// UnusedPCIe masks a chip's unconnected PCIe tiles: a Blackhole uses one of two, the right chip of
-// a P300 the other one (tt-umd device/soc_descriptor.cpp).
+// UnusedPCIe masks a chip's unconnected PCIe tiles.
 func UnusedPCIe(a chip.Arch, c *chip.MachineChip) uint32 {
 	switch {
 	case a != chip.Blackhole:
 		return 0
-	case c.Kind == chip.BoardP300 && c.Location == 1:
+	case c.Harvesting.SecondPCIe:
 		return 1
 	}
 	return 2
@@ -209,7 +208,7 @@ func harvesting(a chip.Arch, c *chip.MachineChip) chip.Harvesting {
 	case c.Kind == chip.BoardP100:
 		return c.Harvesting
 	case a == chip.Blackhole:
-		return chip.Harvesting{Ethernet: 0x120}
+		return chip.Harvesting{Ethernet: 0x120, SecondPCIe: c.Harvesting.SecondPCIe}
 	}
 	return chip.Harvesting{}
 }

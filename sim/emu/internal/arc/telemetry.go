@@ -70,7 +70,11 @@ func (a *ARC) telemetry() []telemetryEntry {
 		add(chip.TagEnabledEthernet, eth)
 		add(chip.TagEnabledGDDR, 0xFF&^a.cfg.Harvesting.DRAM)
 		add(chip.TagEnabledL2CPU, 0xF)
-		add(chip.TagPCIeUsage, 1)   // instance 0 is the endpoint
+		usage := uint32(chip.PCIeEndpoint)
+		if a.cfg.Harvesting.SecondPCIe {
+			usage <<= 2
+		}
+		add(chip.TagPCIeUsage, usage)
 		add(chip.TagTranslation, 1) // coordinates are translated
 		const pair = 44 | 45<<8 | 44<<16 | 45<<24
 		add(tagGDDRTemperature, pair, pair, pair, pair)
