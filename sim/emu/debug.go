@@ -32,7 +32,6 @@ const (
 	regTRISCOverride     = 0x234
 	regNCRISCResetPC     = 0x238
 	regNCRISCOverride    = 0x23C
-	regFlushChance       = 0x220 // LFSR_HIT_MASK
 	regDestClockGate     = 0x240
 	softResetIgnored     = 1 << 31
 	debugBusControlValid = 0x26FFFFFF

@@ -127,7 +127,8 @@ func (c *Chip) tileNIUHas(off uint32) bool {
 // firmware is what the ARC firmware knows of the chip.
 func (c *Chip) firmware() arc.Config {
 	id := &c.cfg.Identity
-	cfg := arc.Config{Arch: c.arch, Harvesting: c.cfg.Harvesting, Board: c.serial(), ASIC: 1, Location: id.Location, Ethernet: whEthVersion}
+	cfg := arc.Config{Arch: c.arch, Harvesting: c.cfg.Harvesting, Board: c.serial(), ASIC: 1, Location: id.Location, Ethernet: whEthVersion,
+		Static: c.cfg.Synchronous}
 	if id.Board != 0 {
 		cfg.ASIC = id.ASIC
 	}

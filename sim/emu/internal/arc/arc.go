@@ -5,6 +5,7 @@ package arc
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
@@ -18,6 +19,7 @@ type Config struct {
 	Board      uint64 // serial number, with the kind of board in bits 36 to 51
 	ASIC       uint64 // number of the chip
 	Location   uint8  // of the chip on its board
+	Static     bool   // the heartbeat counts loads, not time
 	Ethernet   uint32 // version of its firmware
 }
 
@@ -43,6 +45,7 @@ type ARC struct {
 	csm     [csmBytes / 4]uint32
 	values  uint32    // address of the telemetry values
 	beats   [2]uint32 // offsets in csm of heartbeats; 0 for none
+	beaten  [2]time.Time
 	scratch [8]uint32
 	ram     [16]uint32 // Blackhole: SCRATCH_RAM
 	misc    uint32

@@ -1,6 +1,10 @@
 package arc
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+)
 
 type telemetryEntry struct {
 	tag   chip.TelemetryTag
@@ -27,6 +31,8 @@ const (
 	tagEnabledArbiters = 67 // and the next one
 )
 
+const updatePeriod = 100 // milliseconds
+
 // telemetry lists what an idle card reports: plausible values, and the chip's own description.
 func (a *ARC) telemetry() []telemetryEntry {
 	wh := a.arch == chip.Wormhole
@@ -46,7 +52,7 @@ func (a *ARC) telemetry() []telemetryEntry {
 	}
 	t := []telemetryEntry{
 		{chip.TagBoardIDHigh, uint32(serial >> 32)}, {chip.TagBoardIDLow, uint32(serial)}, {chip.TagASICID, uint32(asic)},
-		{chip.TagHarvesting, 0}, {tagUpdatePeriod, 100},
+		{chip.TagHarvesting, 0}, {tagUpdatePeriod, updatePeriod},
 		{chip.TagVCore, core}, {chip.TagPower, power}, {chip.TagCurrent, current},
 		{chip.TagVDDLimits, 950<<16 | 650}, {tagShutdown, shutdown},
 		{chip.TagASICTemperature, idleTemperature}, {tagRegulatorTemp, 38}, {chip.TagBoardTemp, board},
@@ -170,11 +176,15 @@ func (a *ARC) initFlatTelemetry(t []telemetryEntry) {
 	a.clockAt = append(a.clockAt, flatTelemetryAt+4*clock)
 }
 
-// beat counts up heartbeats that a load is about to see, for software that waits for a change.
+// beat counts up heartbeats that a load is about to see, for software that waits for a change. Other
+// software loads the heartbeat twice to see that nothing has changed meanwhile.
 func (a *ARC) beat(off uint64, n int) {
-	for _, at := range a.beats {
+	for i, at := range a.beats {
 		if at := uint64(at); at != 0 && off < at+4 && at < off+uint64(n) {
-			a.csm[at/4]++
+			if now := time.Now(); a.cfg.Static || now.Sub(a.beaten[i]) >= updatePeriod*time.Millisecond {
+				a.csm[at/4]++
+				a.beaten[i] = now
+			}
 		}
 	}
 }
