@@ -38,6 +38,7 @@ func (e *ethRegs) init() {
 		t.poke(whResume, riscvStay)
 		t.poke(whLaunch, 0)
 		t.poke(whHeartbeat, 0xABCD0001)
+		t.poke(whQueues, remoteRequests-0x80)
 		t.poke(whNodeInfo+4*2, uint32(me.X)<<16|uint32(me.Y)<<24)
 	} else {
 		t.fwOwns(0x70000, 0x80000)
@@ -50,19 +51,24 @@ func (e *ethRegs) init() {
 	}
 	e.noteLink()
 	p := t.port()
+	if t.wormhole() {
+		t.poke(whPorts+4*uint32(e.channel), 1+2*word.Bool(p != nil))
+	}
 	if p == nil {
 		return
 	}
 	far := p.peer.identity()
 	if t.wormhole() {
+		at := t.chip.eths[p.peer.channel].xy
 		t.poke(whRouting, word.Bool(!me.Routing))
 		t.poke(whResults+4*64, me.mangled())
+		t.poke(whResults+4*69, me.mangled())
 		t.poke(whResults+4*65, uint32(me.ASIC))
 		t.poke(whResults+4*72, far.mangled())
 		t.poke(whResults+4*73, uint32(far.ASIC))
 		t.poke(whResults+4*76, uint32(p.peer.channel))
 		t.poke(whResults+4*77, far.mangled())
-		t.poke(whNodeInfo+4*9, uint32(far.X)<<16|uint32(far.Y)<<22)
+		t.poke(whNodeInfo+4*9, uint32(far.X)<<16|uint32(far.Y)<<22|uint32(at.X)<<4|uint32(at.Y)<<10)
 		return
 	}
 	end := func(at uint32, id *Identity, channel int) {

@@ -33,7 +33,7 @@ const (
 func (t *tile) serveRemote() bool {
 	c := t.chip
 	wr, rd := t.l1[(remoteRequests+remoteWrite)/4]&7, t.l1[(remoteRequests+remoteRead)/4]&7
-	if !c.cfg.Identity.Routing || t.port() == nil || t.ethernet().fw.asking != nil || t.ethernet().fw.stopped || rd == wr {
+	if !c.cfg.Identity.Routing || t.ethernet().fw.asking != nil || t.ethernet().fw.stopped || rd == wr {
 		return true
 	}
 	bad := c.refuser(origin{tile: t}, "ethernet firmware", remoteRequests)

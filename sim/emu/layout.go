@@ -251,9 +251,11 @@ const (
 const (
 	whHeartbeat = 0x1C
 	whVersion   = 0x210
+	whQueues    = 0x170  // where the hosts' commands are
 	whRouting   = 0x104C // 1: routing firmware is off
 	whTrained   = 0x1104 // 0 training, 1 trained, 2 lost, 3 not connected
 	whNodeInfo  = 0x1100
+	whPorts     = 0x1200 // by channel: 1 not connected, 2 without routing, more with it (luwen wormhole.rs)
 	whResults   = 0x1EC0
 	whLaunch    = 0x9004
 	whApp       = 0x9040
