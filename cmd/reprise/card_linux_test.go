@@ -43,7 +43,7 @@ var cardTiles = map[string][]string{"wormhole": {"1", "1", "0", "3"}, "blackhole
 func useCard(t *testing.T, args ...string) {
 	t.Helper()
 	out, errs, code := cardOutput(t, args...)
-	if out != "accesses\nhost memory\nlocks, processes and threads\nreset\n" || code != 0 {
+	if out != "accesses\nhost memory\nlocks, processes and threads\nlimits\nreset\n" || code != 0 {
 		t.Errorf("%q: exit code %d, printed %s: %s", args, code, out, errs)
 	}
 }
@@ -112,16 +112,20 @@ func TestTools(t *testing.T) {
 	}{
 		{"n150", []string{"smi/bin/tt-smi", "-ls"}, []string{"0000:01:00.0", "/dev/tenstorrent/0", "Wormhole", "n150 L"}},
 		{"p150", []string{"smi/bin/tt-smi", "-ls"}, []string{"0000:01:00.0", "/dev/tenstorrent/0", "Blackhole", "p150a"}},
+		{"p300", []string{"smi/bin/tt-smi", "-ls"}, []string{"/dev/tenstorrent/1", "p300b"}},
 		{"t3000", []string{"smi/bin/tt-smi", "-ls"}, []string{"n300 L", "n300 R", "can be reset", "/dev/tenstorrent/3", "n300 L"}},
 		{"n150 p150", []string{"smi/bin/tt-smi", "-s"}, []string{`"fw_bundle_version": "18.`, `"cmdline": "`}},
 		{"n150 p150", []string{"smi/bin/tt-smi", "-r", "0"}, []string{"Re-initializing boards after reset"}},
 		{"n150 p150", append(tool, "screen", filepath.Join(dir, "smi/bin/tt-smi")), []string{"AICLK", "Exiting TT-SMI"}},
-		{"n150 n300", []string{"topology/bin/tt-topology", "-ls"}, []string{"Devices on system", "L 1"}},
+		{"n150", []string{"topology/bin/tt-topology", "-ls"}, []string{"Devices on system", "L 1"}},
+		{"n300 t3000", []string{"topology/bin/tt-topology", "-ls"}, []string{"n300 L 1", "n300 R 1"}},
 		{"n150 p150", append(tool, "luwen"), []string{"True 0xdeadbeef"}},
+		{"n300 t3000", append(tool, "luwen"), []string{"remote", "True 0xdeadbeef"}},
 		{"quietbox", append(tool, "luwen"), []string{"True 0xdeadbeef", "True 0xdeadbeef", "0x40000000004 True 0xdeadbeef"}},
-		{"n150 p150", append(tool, "umd"), []string{"True\nTrue\nlocal 0"}},
+		{"n150 p150 p300", append(tool, "umd"), []string{"True\nTrue\nlocal 0"}},
 		{"t3000", append(tool, "umd"), []string{"True\nTrue\nlocal 0", "True\nTrue\nremote 0"}},
-		{"n150 p150", append(tool, "dal"), []string{"Info(vendor=0x1e52", "Device(id=0)"}},
+		{"n150", append(tool, "dal"), []string{"Info(vendor=0x1e52", "Device(id=0)"}},
+		{"p150", append(tool, "dal"), []string{"Info(vendor=0x1e52", "Telemetry([", "Device(id=0)"}},
 	} {
 		for machine := range strings.FieldsSeq(c.machines) {
 			args := append([]string{"--machine", machine, "--", filepath.Join(dir, c.command[0])}, c.command[1:]...)

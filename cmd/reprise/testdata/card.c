@@ -140,6 +140,46 @@ static void instructions(volatile uint8_t *l1) {
 #endif
 }
 
+// What a program can't do with an emulated card, and how it hears of that.
+static void limits(int fd, volatile uint8_t *l1) {
+  int ends[2], second = open("/dev/tenstorrent/0", O_RDWR | O_APPEND);
+  CHECK(pipe(ends) == 0 && write(ends[1], (void *)l1, 16) < 0 && errno == EFAULT);
+  CHECK(write(ends[1], "four", 4) == 4 && read(ends[0], (void *)l1, 4) < 0 && errno == EFAULT);
+  uint32_t peer[10] = {(uint32_t)second, 0, 0, 4096};
+  CHECK(ioctl(fd, REQUEST(9), peer) < 0 && errno == EOPNOTSUPP);
+  errno = 0;
+  struct {
+    uint32_t output, flags;
+    uint64_t address, size, physical, noc;
+  } pin = {16, 2, 0, 4096, 0, 0};
+  int file = memfd_create("file", 0);
+  CHECK(file >= 0 && ftruncate(file, 4096) == 0);
+  pin.address = (uint64_t)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  CHECK(ioctl(fd, REQUEST(7), &pin) < 0 && errno == EOPNOTSUPP);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], 2);
+#ifdef __x86_64__
+    char buffer[16];
+    void *to = buffer + 15, *from = (void *)(l1 + 15);
+    size_t n = 16;
+    __asm__ volatile("std; rep movsb; cld" : "+D"(to), "+S"(from), "+c"(n)::"memory");
+#else
+    uint32_t value;
+    __asm__ volatile("ldxr %w0, [%1]" : "=r"(value) : "r"(l1) : "memory");
+#endif
+    _exit(0);
+  }
+  int status;
+  char message[200] = "";
+  CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+  close(ends[1]);
+  for (ssize_t n, got = 0; (n = read(ends[0], message + got, sizeof message - 1 - (size_t)got)) > 0;)
+    got += n;
+  CHECK(strstr(message, "can't access an emulated card's memory") != NULL);
+  close(ends[0]), close(second), close(file);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 5 || argc == 3);
   int fd = open("/dev/tenstorrent/0", O_RDWR | O_CLOEXEC | O_APPEND);
@@ -212,6 +252,9 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 4; i++)
     pthread_join(threads[i], NULL);
   puts("locks, processes and threads");
+
+  limits(fd, l1);
+  puts("limits");
 
   uint32_t freed = other;
   CHECK(ioctl(fd, REQUEST(12), &freed) < 0 && errno == EBUSY); // it is mapped

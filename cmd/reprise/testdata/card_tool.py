@@ -15,7 +15,7 @@ def luwen():
         back = bytearray(len(data))
         chip.noc_read(0, *tile, 0x1000, back)
         chip.noc_write32(0, *tile, 0x1000, 0xDEADBEEF)
-        print(hex(chip.get_telemetry().board_id), bytes(back) == data, hex(chip.noc_read32(0, *tile, 0x1000)))
+        print("remote" if chip.is_remote() else "local", hex(chip.get_telemetry().board_id), bytes(back) == data, hex(chip.noc_read32(0, *tile, 0x1000)))
 
 
 def umd():
@@ -36,7 +36,10 @@ def dal():
 
     for device in ttdal.scan():
         with device.open() as session:
-            print(session.info())
+            info = session.info()
+            print(info)
+            if "0x401e" not in str(info):  # it looks for a Wormhole's telemetry at tile (0,2), which answers no requests
+                print(session.telemetry())
         device.reset()
         with device.open() as session:
             print(session.dev() if callable(session.dev) else session.dev)
