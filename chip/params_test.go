@@ -186,7 +186,7 @@ func TestFuseOrder(t *testing.T) {
 			t.Errorf("fuse %d does not harvest column %d: %+v", i, column, h)
 		}
 	}
-	tags := map[TelemetryTag]uint32{TagEnabledColumns: 0x3FFF, TagEnabledEthernet: 0x0FFF, TagEnabledGDDR: 0xEF, TagPCIeUsage: PCIeEndpoint << 2}
+	tags := map[TelemetryTag]uint32{TagEnabledColumns: 0x3FFF, TagEnabledEthernet: 0x0FFF, TagEnabledGDDR: 0xEF, TagPCIeUsage: 4}
 	read := func(tag TelemetryTag) (uint32, bool) { v, ok := tags[tag]; return v, ok }
 	h := HarvestingFromTelemetry(read)
 	equal(t, h, (Harvesting{DRAM: 1 << 4, Ethernet: 3 << 12, SecondPCIe: true}), "with tags")
