@@ -87,7 +87,7 @@ var (
 
 func board(n int, kind uint16, h Harvesting, chips ...MachineChip) []MachineChip {
 	for i := range chips {
-		// The right chip of a P300 has the host at its other PCIe tile (tt-umd device/soc_descriptor.cpp).
+		// The host is at the other PCIe tile of a P300's right chip (tt-umd soc_descriptor.cpp).
 		h.SecondPCIe = kind == BoardP300 && i == 1
 		chips[i].Board, chips[i].Kind, chips[i].Location, chips[i].Harvesting = n, kind, uint8(i), h
 	}

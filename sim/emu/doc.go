@@ -10,8 +10,8 @@
 // program counter and address. Categories and refusals are those of the vendor's simulator (ttsim
 // docs/sim_error_handling.md). As tt-isa-documentation allows, this emulator also has all NIU
 // counters, atomics of any width at any word of a line, compare-and-swap and swaps,
-// CLEAR_OUTSTANDING_REQ_CNT with any mask, mailboxes of four values with queries, BRISC's access
-// to all threads' GPRs, and loads of Blackhole's NCRISC_RESET_PC. It has no
+// CLEAR_OUTSTANDING_REQ_CNT with any mask, mailboxes of four values with queries, PCBufs, BRISC's
+// access to all threads' GPRs, and loads of Blackhole's NCRISC_RESET_PC. It has no
 // floating-point extension of Blackhole's TRISCs.
 //
 // A wrong count of multicast destinations and a poll of a word that is never written only hang.
@@ -54,8 +54,8 @@
 //   - an atomic: the word collects what all agents that change it know;
 //   - a NoC read of at most 16 bytes, which may be a poll;
 //   - a load of an NIU counter that shows requests done, from whoever started them;
-//   - a load of a stream counter, mailbox, semaphore or configuration word, from stores to its
-//     kind;
+//   - a load of a stream counter, mailbox, PCBuf, semaphore or configuration word, from stores to
+//     its kind;
 //   - SEMWAIT, from whatever has changed the semaphore before;
 //   - Tensix instructions that use a mutex, or fill or free a bank of SrcA or SrcB;
 //   - putting a processor into reset, from it, and releasing it, to it;

@@ -34,7 +34,8 @@ func (f *fifo) pop() uint32 {
 
 const pcBufValues = 16
 
-// pcBuf goes from BRISC to a T core (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/PCBufs.md).
+// pcBuf goes from BRISC to a T core (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/PCBufs.md).
 type pcBuf struct {
 	fifo
 	awaited bool // the T core waits for a value

@@ -9,13 +9,14 @@ def luwen():
 
     chips = pyluwen.detect_chips()
     for chip in chips:
+        where = "remote" if chip.is_remote() else "local"
         tile, chip = ((1, 2), chip.as_bh()) if chip.as_bh() else ((1, 1), chip.as_wh())
         data = bytes(range(256)) * 40
         chip.noc_write(0, *tile, 0x1000, data)
         back = bytearray(len(data))
         chip.noc_read(0, *tile, 0x1000, back)
         chip.noc_write32(0, *tile, 0x1000, 0xDEADBEEF)
-        print("remote" if chip.is_remote() else "local", hex(chip.get_telemetry().board_id), bytes(back) == data, hex(chip.noc_read32(0, *tile, 0x1000)))
+        print(where, hex(chip.get_telemetry().board_id), bytes(back) == data, hex(chip.noc_read32(0, *tile, 0x1000)))
 
 
 def umd():

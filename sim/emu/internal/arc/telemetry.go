@@ -176,8 +176,8 @@ func (a *ARC) initFlatTelemetry(t []telemetryEntry) {
 	a.clockAt = append(a.clockAt, flatTelemetryAt+4*clock)
 }
 
-// beat counts up heartbeats that a load is about to see, for software that waits for a change. Other
-// software loads the heartbeat twice to see that nothing has changed meanwhile.
+// beat counts up heartbeats that a load is about to see, for software that waits for a change.
+// Other software loads the heartbeat twice to see that nothing has changed meanwhile.
 func (a *ARC) beat(off uint64, n int) {
 	for i, at := range a.beats {
 		if at := uint64(at); at != 0 && off < at+4 && at < off+uint64(n) {
