@@ -134,6 +134,31 @@ func TestImportErrorsAndInputs(t *testing.T) {
 	answers(t, ask)
 }
 
+// An operation that failed ends before the next one begins: it has no buffers of later ones.
+func TestFailedOperationEnds(t *testing.T) {
+	paths := expect.Value(filepath.Glob("../testdata/ttnn/*/*[a-z].json"))(t)
+	failed := 0
+	for _, path := range paths {
+		if strings.Contains(path, ".answers") {
+			continue
+		}
+		r, err := read(t.Context(), path, graph.Limits{})
+		devtest.Must(t, err)
+		ops := newPlan(r, 0).ops
+		for i := range ops[:max(len(ops), 1)-1] {
+			if !ops[i].finished {
+				failed++
+			}
+			if ops[i].end >= ops[i+1].start {
+				t.Errorf("%s: %+v reaches into %+v", path, ops[i], ops[i+1])
+			}
+		}
+	}
+	if failed == 0 {
+		t.Errorf("none of %q has an operation that failed before another one", paths)
+	}
+}
+
 func TestImportRefuses(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	bad := filepath.Join(dir, "a.json")

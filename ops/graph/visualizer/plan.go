@@ -19,7 +19,7 @@ func hidden(name string) bool {
 type operation struct {
 	id         int
 	name       string
-	start, end int // end is the last node if the operation didn't end
+	start, end int // end is where a failed one was left
 	finished   bool
 	free       bool // a deallocation outside of any function; start and end are its node
 }
@@ -106,13 +106,7 @@ func (p *plan) operations() {
 		}
 		if k >= 0 && p.calls[k].Start == i && !skip[k] {
 			if c := p.calls[k]; c.Parent < 0 || skip[c.Parent] {
-				o := operation{name: c.Name, start: i, end: c.End, finished: c.End >= 0}
-				if !o.finished {
-					o.end = len(p.g.Nodes) - 1
-					if c.Parent >= 0 && p.calls[c.Parent].End >= 0 {
-						o.end = p.calls[c.Parent].End - 1
-					}
-				}
+				o := operation{name: c.Name, start: i, end: c.Last, finished: c.End >= 0}
 				now, until = p.add(o), o.end
 			}
 		}
