@@ -17,7 +17,13 @@ typedef void (*read_memory)(uint64_t address, void *p, uint32_t n);
 typedef void (*write_memory)(uint64_t address, const void *p, uint32_t n);
 
 static void call_read(read_memory f, uint64_t address, void *p, uint32_t n) { f(address, p, n); }
-static void call_write(write_memory f, uint64_t address, const void *p, uint32_t n) { f(address, p, n); }
+
+void host_memory_written(void);
+
+static void call_write(write_memory f, uint64_t address, const void *p, uint32_t n) {
+	f(address, p, n);
+	host_memory_written();
+}
 
 int python_stacks(void);
 int python_file(const char *variable);

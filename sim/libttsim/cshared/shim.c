@@ -1,12 +1,16 @@
 // The entry points of ttsim docs/libttsim_api.md. What needs no Go runtime is here: a forked child has none.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "_cgo_export.h"
@@ -66,7 +70,7 @@ EXPORT void libttsim_pci_config_wr32(uint32_t bdf, uint32_t off, uint32_t data) 
   reprise_config_write(bdf, off);
 }
 
-static unsigned idle; // calls of libttsim_clock since the last access
+static _Thread_local unsigned idle; // calls of libttsim_clock since the last access
 
 EXPORT void libttsim_pci_mem_rd_bytes(uint64_t address, void *p, uint32_t n) {
   check_fork(__func__);
@@ -90,12 +94,32 @@ EXPORT void libttsim_tile_wr_bytes(uint32_t x, uint32_t y, uint64_t address, con
   reprise_tile_write(x, y, address, (void *)p, n);
 }
 
-// The chip runs beside its host. A host that calls this again and again polls host memory: let others have the processor.
+static atomic_uint written; // counts the chip's writes to host memory
+static atomic_int sleepers;  // threads that wait for the next one
+
+// host_memory_written wakes the threads that wait in libttsim_clock.
+void host_memory_written(void) {
+  atomic_fetch_add(&written, 1);
+  if (atomic_load(&sleepers) != 0)
+    syscall(SYS_futex, &written, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+// The chip runs beside its host. A host that calls this again and again polls host memory: it sleeps until the chip has written there.
+// tt-umd calls with a lock held that other threads need to reach the chip, so it sleeps seldom and not for long.
 EXPORT void libttsim_clock(uint32_t clocks) {
+  static _Thread_local unsigned seen;
+  const struct timespec longest = {.tv_nsec = 200 * 1000};
   (void)clocks;
   check_fork(__func__);
-  if (++idle % 64 == 0)
-    sched_yield();
+  unsigned now = atomic_load(&written);
+  if (now != seen) {
+    seen = now;
+    idle = 0;
+  } else if (++idle % 256 == 0) {
+    atomic_fetch_add(&sleepers, 1);
+    syscall(SYS_futex, &written, FUTEX_WAIT_PRIVATE, seen, &longest, NULL, 0);
+    atomic_fetch_sub(&sleepers, 1);
+  }
 }
 
 // python_file returns the descriptor of a file that Python writes (internal/ttnn/observer/sitecustomize.py), or -1 in processes without
