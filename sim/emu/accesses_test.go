@@ -18,9 +18,14 @@ import (
 func TestAccessQueue(t *testing.T) {
 	const hosts, each = 3, 2*accessPlaces + 7
 	q := new(accessQueue)
-	q.head.Store(1<<32 - 5) // the numbers of slots start again soon
-	q.taken.Store(1<<32 - 5)
-	q.tail.Store(1<<32 - 5)
+	const first = 1<<32 - 5 // the numbers of slots start again soon
+	q.head.Store(first)
+	q.taken.Store(first)
+	q.tail.Store(first)
+	for n := range uint32(accessPlaces) {
+		place := first - 1 - n
+		q.at(place).filled = place + 1
+	}
 	var wg sync.WaitGroup
 	for h := range hosts {
 		wg.Go(func() {
