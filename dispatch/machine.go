@@ -289,6 +289,10 @@ func (d *machine) selectGoMessages() error {
 		if err := d.write(c, l1.GoIndex, binary.LittleEndian.AppendUint32(nil, n)); err != nil {
 			return fmt.Errorf("dispatch: number of the go message of %v: %w", c, err)
 		}
+		// The number has to land before a go signal by the dispatcher: nothing else orders the two.
+		if err := d.report.Read(c, l1.GoIndex, make([]byte, 4)); err != nil {
+			return fmt.Errorf("dispatch: number of the go message of %v: %w", c, err)
+		}
 		d.goSlots[c] = uint8(n)
 	}
 	return nil
