@@ -114,6 +114,7 @@ def known():
     inner = number({r["tensor_id"] for r in a["output_tensors"][1] if r["operation_id"] in failed})
     failed = number(failed)
     yield from (
+        r"report.metadata.*git_(url|sha)",  # of the repository that TT-NN happens to be installed in
         # TT-NN's tables have no sizes. Without, the visualizer finds none of a tensor that is freed next.
         r"tensors(/|\[)\d+\]?\.size: theirs None",
         # TT-NN has no places of tensors that only Python numbered, and takes the shape of the first tensor that was made inside.
@@ -129,7 +130,7 @@ def known():
     if {"key": "schema_version", "value": "3.3"} in a["report_metadata"][1]:
         yield from (
             r"table (execution_sub_devices|operation_executions|sub_device_managers|sub_devices): theirs False",
-            r"report.metadata.*(git_sha|schema_version)",  # the commit of the folder that TT-NN is installed in
+            r"report.metadata.*schema_version",
             # A tensor of the device that is at another's place.
             r"(tensors|tensor_lifetime|device_tensors): theirs None",
             r"tensors\[\d+\]: theirs None",
