@@ -729,16 +729,16 @@ func TestTTNNVisualizer(t *testing.T) {
 	r := newTTNN(t)
 	for _, args := range [][]string{{"wormhole"}, {"blackhole"}, {"wormhole", "slow"}} {
 		dir := t.TempDir()
-		theirs, ours := filepath.Join(dir, "theirs"), filepath.Join(dir, "ours")
+		vendors, own := filepath.Join(dir, "theirs"), filepath.Join(dir, "ours")
 		out, errs, code := r.output(append([]string{"--chip", args[0], "testdata/ttnn_report.py", dir}, args[1:]...)...)
 		if code != 0 || !strings.Contains(out, "captured") {
 			t.Fatalf("%v: exit code %d, printed %q: %s", args, code, out, errs)
 		}
-		if out, errs, code := r.of([]string{"graph", "import", filepath.Join(dir, "report.json"), "-o", ours}); code != 0 || errs != "" {
+		if out, errs, code := r.of([]string{"graph", "import", filepath.Join(dir, "report.json"), "-o", own}); code != 0 || errs != "" {
 			t.Fatalf("%v: exit code %d, printed %q: %s", args, code, out, errs)
 		}
 		var b bytes.Buffer
-		c := startCommand(t, &b, python, "testdata/visualizer.py", theirs, ours)
+		c := startCommand(t, &b, python, "testdata/visualizer.py", vendors, own)
 		err := c.Wait()
 		if t.Logf("%v: %s", args, &b); err != nil {
 			t.Errorf("%v: %v: %s", args, err, &c.err)

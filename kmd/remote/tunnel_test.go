@@ -124,7 +124,7 @@ func TestTunnelWithoutAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 2 {
-		expect.Fails(t, expect.ErrOf(tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0)), remote.ErrNoAnswer, "nobody answers")
+		expect.Fails(t, expect.ErrOf(tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0)), remote.ErrNoAnswer, "no link to the chip")
 	}
 	b := emulated(t, sim.P300())
 	if _, err := remote.OpenTunnel(open(t, b.Card(0)), chip.XY{X: 2, Y: 1}, remote.Place{}); !errors.Is(err, remote.ErrUnreachable) {

@@ -39,9 +39,9 @@ func TestGreeting(t *testing.T) {
 	}
 	shm := os.NewFile(uintptr(fd), "shm")
 	defer shm.Close()
-	theirs := expect.Value(MapMemory(shm))(t)
-	expect.Equal(t, *theirs.Progress, 42, "the word that the server sees")
-	if err := errors.Join(m.Unmap(), theirs.Unmap()); err != nil {
+	mapped := expect.Value(MapMemory(shm))(t)
+	expect.Equal(t, *mapped.Progress, 42, "the word that the server sees")
+	if err := errors.Join(m.Unmap(), mapped.Unmap()); err != nil {
 		t.Error(err)
 	}
 }
