@@ -250,3 +250,38 @@ func (c *Chip) onNOC(n NOC, raw XY) XY {
 	}
 	return raw
 }
+
+// Cover covers cores exactly: from each uncovered core as far right as possible, then down
+// over whole rows.
+func Cover(cores []Core) []Range {
+	left := map[Core]bool{}
+	for _, c := range cores {
+		left[c] = true
+	}
+	sorted := slices.SortedFunc(slices.Values(cores), Core.Compare)
+	var out []Range
+	for _, c := range sorted {
+		if !left[c] {
+			continue
+		}
+		r := c.Range()
+		for left[Core{X: r.End.X + 1, Y: c.Y}] {
+			r.End.X++
+		}
+		for row := r.End.Y + 1; ; row++ {
+			whole := true
+			for x := r.Start.X; x <= r.End.X; x++ {
+				whole = whole && left[Core{X: x, Y: row}]
+			}
+			if !whole {
+				break
+			}
+			r.End.Y = row
+		}
+		for covered := range r.Cores() {
+			delete(left, covered)
+		}
+		out = append(out, r)
+	}
+	return out
+}

@@ -420,3 +420,28 @@ func TestWindowPlaces(t *testing.T) {
 		}
 	}
 }
+func TestCoverIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := map[Core]bool{}
+		var cores []Core
+		for y := range 10 {
+			for x := range 13 {
+				if c := (Core{X: x, Y: y}); rapid.IntRange(0, 3).Draw(t, "in") > 0 {
+					in[c] = true
+					cores = append(cores, c)
+				}
+			}
+		}
+		for _, r := range Cover(cores) {
+			for c := range r.Cores() {
+				if !in[c] {
+					t.Fatalf("%v holds %v, which is not asked for or covered already", r, c)
+				}
+				delete(in, c)
+			}
+		}
+		if len(in) != 0 {
+			t.Fatalf("%v are not covered", in)
+		}
+	})
+}

@@ -132,6 +132,9 @@ func (s *sections) sections(f *File, t *Target, im *Image, first bool) {
 	}
 	s.code(tagParams, func(c *coder) { im.params(c, f.Image.Buffers) })
 	s.code(tagQueue, im.queue)
+	if s.more(tagChanges, len(im.Changes) > 0) {
+		s.code(tagChanges, im.changes)
+	}
 	if s.version < controlVersion {
 		return
 	}

@@ -31,6 +31,7 @@ const (
 	tagTensors    = "TNSR" // if there are any
 	tagParams     = "PARM"
 	tagQueue      = "QUEU"
+	tagChanges    = "CHNG" // if there are any
 	tagConds      = "COND"
 	tagCallee     = "CALL"
 	tagPart       = "PART"

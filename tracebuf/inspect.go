@@ -24,6 +24,7 @@ type Contents struct {
 	Bytes    []byte // with the EXEC_BUF_END
 	Commands []cq.Reading
 	Steps    []StepContents
+	Changes  []Change // of files
 	// Relocated are the offsets in Bytes of the bytes that name memory: DRAM of kernels, callees,
 	// and the words of conditions and arguments. They differ between two copies of a trace. Only
 	// files have them.
@@ -47,7 +48,7 @@ func Inspect(im *Image) (*Contents, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracebuf: inspect: %w", err)
 	}
-	c := &Contents{Layout: im.Layout, Revision: cq.Pinned, PageSize: im.PageSize, Bytes: im.Bytes[:im.Size], Commands: readings}
+	c := &Contents{Layout: im.Layout, Revision: cq.Pinned, PageSize: im.PageSize, Bytes: im.Bytes[:im.Size], Commands: readings, Changes: im.Changes}
 	for _, r := range im.Relocs {
 		c.relocated(r.At+cq.AtPagedSubStart, 2)
 		c.relocated(r.At+cq.AtPagedSubBase, 4)

@@ -131,6 +131,7 @@ type Image struct {
 	Conds    []Cond    // of branches, by offset
 	Callees  []Callee  // traces that it calls, each after those that it calls itself; of files only
 	L1End    uint64    // end of the part of every worker's L1 that the programs' circular buffers need
+	Changes  []Change  // by package optimize
 	After    []byte    // state of a queue after the trace, in the form of package dispatch
 }
 

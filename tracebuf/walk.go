@@ -318,14 +318,11 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 		}
 		return w.launches(at, c)
 	case 1: // unique arguments
-		if len(c.Rects) > 0 {
-			return w.fail(at, "WRITE_PACKED of arguments to rectangles")
-		}
 		if err := w.writes(at, c.ID(), 1, c.Addr, uint32(c.Size)); err != nil {
 			return err
 		}
 		if len(c.Data) > 0 {
-			w.arguments(at, len(c.Data), cq.SlotStride(cq.AtPackedCore(len(c.Cores))))
+			w.arguments(at, len(c.Data), cq.SlotStride(cq.AtPackedCore(len(c.Cores)+2*len(c.Rects))))
 		}
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
-	"github.com/reprise-tt/reprise/dispatch/program"
 )
 
 // CoreState is the state of a Tensix core, as its L1 has it.
@@ -181,7 +180,7 @@ func busyCores(cores []CoreState) string {
 	s := fmt.Sprintf("%d of %d cores busy", busy, len(cores))
 	if busy > 0 {
 		var named []string
-		for _, r := range program.CoverCores(workers) {
+		for _, r := range chip.Cover(workers) {
 			if named = append(named, r.String()); r.Start == r.End {
 				named[len(named)-1] = r.Start.String()
 			}

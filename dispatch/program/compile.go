@@ -210,44 +210,9 @@ func (t *Target) groups(p *Program) []*group {
 		same.cores = append(same.cores, c)
 	}
 	for _, g := range out {
-		for _, r := range CoverCores(g.cores) {
+		for _, r := range chip.Cover(g.cores) {
 			g.rects = append(g.rects, t.Chip.Rects(r)...)
 		}
-	}
-	return out
-}
-
-// CoverCores covers cores exactly: from each uncovered core as far right as possible, then down
-// over whole rows.
-func CoverCores(cores []chip.Core) []chip.Range {
-	left := map[chip.Core]bool{}
-	for _, c := range cores {
-		left[c] = true
-	}
-	sorted := slices.SortedFunc(slices.Values(cores), chip.Core.Compare)
-	var out []chip.Range
-	for _, c := range sorted {
-		if !left[c] {
-			continue
-		}
-		r := c.Range()
-		for left[chip.Core{X: r.End.X + 1, Y: c.Y}] {
-			r.End.X++
-		}
-		for row := r.End.Y + 1; ; row++ {
-			whole := true
-			for x := r.Start.X; x <= r.End.X; x++ {
-				whole = whole && left[chip.Core{X: x, Y: row}]
-			}
-			if !whole {
-				break
-			}
-			r.End.Y = row
-		}
-		for covered := range r.Cores() {
-			delete(left, covered)
-		}
-		out = append(out, r)
 	}
 	return out
 }

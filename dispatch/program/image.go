@@ -267,7 +267,7 @@ func (t *Target) findPrints(p *Program, groups []*group) {
 		if prog.Kernels == nil {
 			continue
 		}
-		prog.Cores = CoverCores(g.cores)
+		prog.Cores = chip.Cover(g.cores)
 		prog.Identify()
 		g.prints = prog
 	}

@@ -388,29 +388,3 @@ func slicesMax[T any](s []T, f func(T) uint32) (m uint32) {
 	}
 	return m
 }
-
-func TestCoverCoresIsExact(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := map[chip.Core]bool{}
-		var cores []chip.Core
-		for y := range 10 {
-			for x := range 13 {
-				if c := (chip.Core{X: x, Y: y}); rapid.IntRange(0, 3).Draw(t, "in") > 0 {
-					in[c] = true
-					cores = append(cores, c)
-				}
-			}
-		}
-		for _, r := range CoverCores(cores) {
-			for c := range r.Cores() {
-				if !in[c] {
-					t.Fatalf("%v holds %v, which is not asked for or covered already", r, c)
-				}
-				delete(in, c)
-			}
-		}
-		if len(in) != 0 {
-			t.Fatalf("%v are not covered", in)
-		}
-	})
-}

@@ -35,6 +35,8 @@ type Cmd struct {
 	Import traceImportCmd `cmd:""`
 	Verify traceVerifyCmd `cmd:""`
 	Run    traceRunCmd    `cmd:""`
+
+	Optimize traceOptimizeCmd `cmd:""`
 }
 
 // maxRaw bounds raw commands in bytes.
