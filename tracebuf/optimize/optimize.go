@@ -78,7 +78,8 @@ func optimize(im *tracebuf.Image, ch *chip.Chip, banks int) error {
 			moves = append(moves, span{s.Offset, base, s.Size})
 			continue
 		}
-		r := rewriter{ch: ch, step: i, param: func(at int) int { return params[s.Offset+at] }, b: cq.NewBuilder(im.Layout, nil)}
+		r := rewriter{ch: ch, step: i, param: func(at int) int { return params[s.Offset+at] }, b: cq.NewBuilder(im.Layout, nil),
+			relayed: func(at int, relay *cq.RelayPagedPacked) []byte { return relayed(&old, s.Offset+at, relay) }}
 		if err := r.rewrite(im.Layout, cmds); err != nil {
 			return fmt.Errorf("optimize: step %d %s: %w", i, tracebuf.Printable(s.Name), err)
 		}
@@ -94,9 +95,11 @@ func optimize(im *tracebuf.Image, ch *chip.Chip, banks int) error {
 	}
 	im.Bytes, im.Size, im.PageSize, im.Steps = next.Bytes, next.Size, next.PageSize, next.Steps
 	im.Changes = append(slices.Clone(old.Changes), changes...)
-	im.Relocs = slices.Clone(old.Relocs)
-	for i := range im.Relocs {
-		im.Relocs[i].At = moves.at(im.Relocs[i].At)
+	im.Relocs = nil
+	for _, r := range old.Relocs {
+		if r.At = moves.at(r.At); r.At >= 0 {
+			im.Relocs = append(im.Relocs, r)
+		}
 	}
 	slices.SortFunc(im.Relocs, func(a, b tracebuf.Reloc) int { return cmp.Compare(a.At, b.At) })
 	im.Params = slices.Clone(old.Params)
@@ -143,12 +146,17 @@ type rewriter struct {
 	out     []byte
 
 	offsets *cq.SetWriteOffset
+	relayed func(at int, relay *cq.RelayPagedPacked) []byte
+	header  *cq.WritePackedLarge // whose data the next relay brings
 }
 
 func (r *rewriter) rewrite(l cq.Layout, cmds []byte) error {
 	for e, err := range cq.All(l, cmds) {
 		if err != nil {
 			return err
+		}
+		if relay, ok := e.Command.(cq.RelayPagedPacked); ok && r.inline(e.Offset, &relay) {
+			continue
 		}
 		if _, _, ok := e.Dispatch(); !ok {
 			r.move(e.Offset, r.b.Append(e.Command), len(e.Raw))
@@ -211,6 +219,10 @@ func (r *rewriter) command(c cq.Relayed) {
 		}
 	}
 	if c.Header {
+		if d, ok := c.Command.(cq.WritePackedLarge); ok {
+			r.header = &d
+			return
+		}
 		r.b.Append(cq.RelayInlineNoFlush{Command: c.Command})
 		return
 	}

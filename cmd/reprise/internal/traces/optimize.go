@@ -242,7 +242,7 @@ func printChanges(w cli.Text, changes []changeJSON) {
 		w.F("  step %d %s: %s\n", c.Step, c.Kind, c.What)
 		why[c.Kind] = c.Why
 	}
-	for _, kind := range []tracebuf.ChangeKind{tracebuf.Joined, tracebuf.Packed, tracebuf.Dropped} {
+	for _, kind := range []tracebuf.ChangeKind{tracebuf.Joined, tracebuf.Packed, tracebuf.Dropped, tracebuf.Inlined} {
 		if text := why[kind.String()]; text != "" {
 			w.F("%s: allowed because %s\n", kind, text)
 		}
