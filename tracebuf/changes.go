@@ -1,11 +1,15 @@
 package tracebuf
 
-// Change says what package optimize changed in a step.
+import "fmt"
+
+// Change says what package optimize changed in a step, and why the trace still does the same.
 type Change struct {
-	Step int
-	Kind ChangeKind
-	What string // at most 4096 bytes
+	Step int        `json:"step"`
+	Kind ChangeKind `json:"kind"`
+	What string     `json:"what"` // at most 4096 bytes
 }
+
+func (c Change) String() string { return fmt.Sprintf("%v: %s: %s", c.Kind, c.What, c.Kind.Why()) }
 
 // ChangeKind is a kind of change that leaves the effect of a trace as it was.
 type ChangeKind uint8
@@ -17,22 +21,38 @@ const (
 	Inlined                       // kernels that lie among the commands
 )
 
-func (k ChangeKind) String() string {
-	return []string{"unknown", "joined", "packed", "dropped", "inlined"}[k%5]
+var kinds = [...]struct{ name, why string }{
+	Joined:  {"joined", "every core still gets the same bytes at the same addresses before the same wait or go signal"},
+	Packed:  {"packed", "the dispatcher executes the same commands in the same order"},
+	Dropped: {"dropped", "it changes neither memory nor what the dispatcher waits for"},
+	Inlined: {"inlined", "the bytes are those that the relay would bring"},
 }
 
-// Why says why a change is allowed.
-func (k ChangeKind) Why() string {
-	return []string{"", "every core still gets the same bytes at the same addresses before the same wait or go signal",
-		"the dispatcher executes the same commands in the same order", "it changes neither memory nor what the dispatcher waits for",
-		"the bytes are those that the relay would bring"}[k%5]
-}
+func (k ChangeKind) String() string { return kinds[k].name }
+
+// MarshalText returns the kind's name.
+func (k ChangeKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Why says why such a change is allowed.
+func (k ChangeKind) Why() string { return kinds[k].why }
 
 func (im *Image) changes(c *coder) {
-	list(c, &im.Changes, 4, 7, func(ch *Change) { u32(c, &ch.Step); u8(c, &ch.Kind); c.name(&ch.What) })
-	for _, ch := range im.Changes {
-		if ch.Kind == 0 || ch.Kind > Inlined || ch.Step >= len(im.Steps) {
-			c.fail("a change of kind %d in step %d of %d", ch.Kind, ch.Step, len(im.Steps))
+	list(c, &im.Changes, 4, 7, func(ch *Change) {
+		if u32(c, &ch.Step); ch.Step >= len(im.Steps) {
+			c.fail("a change of step %d of %d", ch.Step, len(im.Steps))
+		}
+		if u8(c, &ch.Kind); ch.Kind < Joined || ch.Kind > Inlined {
+			c.fail("a change of kind %d, which doesn't exist", uint8(ch.Kind))
+		}
+		c.name(&ch.What)
+	})
+}
+
+func (c *Contents) changesOf(step int) (out []Change) {
+	for _, ch := range c.Changes {
+		if ch.Step == step {
+			out = append(out, ch)
 		}
 	}
+	return out
 }

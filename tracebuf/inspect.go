@@ -180,6 +180,9 @@ func (c *Contents) print(w io.Writer) {
 			s := &c.Steps[next]
 			indent = strings.Repeat("  ", s.Depth)
 			fmt.Fprintf(w, "%s%s\n", indent, s.title(next))
+			for _, change := range c.changesOf(next) {
+				fmt.Fprintf(w, "%s  %v\n", indent, change)
+			}
 			next++
 		} else if next == len(c.Steps) && r.Name == "EXEC_BUF_END" {
 			indent = ""
@@ -329,6 +332,8 @@ type Difference struct {
 	OffsetB int    `json:"offset_b"`
 	A       string `json:"a,omitempty"`
 	B       string `json:"b,omitempty"`
+	// Changes are those that the second trace has of the program.
+	Changes []Change `json:"changes,omitempty"`
 }
 
 // Diff compares two traces program by program, and returns the first different command of each.
@@ -348,6 +353,7 @@ func Diff(a, b *Contents) []Difference {
 			if !d.compare(a, b, ma, mb, &a.Steps[i], &b.Steps[i]) {
 				continue
 			}
+			d.Changes = b.changesOf(i)
 		}
 		out = append(out, d)
 	}
@@ -420,27 +426,30 @@ func (d *Difference) show(a, b *cq.Reading) {
 	}
 }
 
-// firstDifference returns "" for equal commands. ma and mb are their bytes.
+// firstDifference returns "" for equal commands. ma and mb are their bytes, which may have different
+// padding and headers of relays.
 func firstDifference(a, b *cq.Reading, ma, mb []byte) string {
-	if bytes.Equal(ma, mb) && a.Name == b.Name {
-		return ""
-	}
+	ma, mb = ma[a.At-a.Offset:], mb[b.At-b.Offset:]
 	if a.Name != b.Name || a.Who != b.Who {
 		return fmt.Sprintf("commands: %s and %s", a.Name, b.Name)
 	}
+	at := differsAt(ma, mb)
+	if at == len(ma) && allZero(mb[at:]) || at == len(mb) && allZero(ma[at:]) {
+		return ""
+	}
 	for i := range min(len(a.Fields), len(b.Fields)) {
 		fa, fb := &a.Fields[i], &b.Fields[i]
-		start := a.At - a.Offset + fa.Offset
-		if !bytes.Equal(ma[start:start+fa.Size], mb[start:start+fa.Size]) {
+		if !bytes.Equal(ma[fa.Offset:fa.Offset+fa.Size], mb[fb.Offset:fb.Offset+fb.Size]) {
 			return fmt.Sprintf("field %s: %s and %s", fa.Name, fa.Text, fb.Text)
 		}
 	}
-	if len(a.Fields) != len(b.Fields) || a.Size != b.Size {
+	if len(a.Fields) != len(b.Fields) || at == len(ma) || at == len(mb) {
 		return fmt.Sprintf("sizes: %d and %d B", a.Size, b.Size)
 	}
-	at := differsAt(ma, mb)
-	return fmt.Sprintf("data, from byte %d of the command on: 0x%02x and 0x%02x", at, ma[at], mb[at])
+	return fmt.Sprintf("data, from byte %d of the command on: 0x%02x and 0x%02x", a.At-a.Offset+at, ma[at], mb[at])
 }
+
+func allZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
 func differsAt(a, b []byte) int {
 	for i := range min(len(a), len(b)) {

@@ -37,7 +37,7 @@ type optimizeJSON struct {
 	Device   string        `json:"device"`
 	Before   traceCostJSON `json:"before"`
 	After    traceCostJSON `json:"after"`
-	Changes  []changeJSON  `json:"changes"`
+	Changes  int           `json:"changes"`
 	Compared int           `json:"compared_replays"`
 	Buffers  int           `json:"compared_buffers"` // after each of them
 	clock    float64       // MHz
@@ -47,25 +47,6 @@ type traceCostJSON struct {
 	Bytes    int    `json:"bytes"` // of the commands
 	Commands int    `json:"commands"`
 	Cycles   uint64 `json:"cycles,omitempty"` // of a replay, the mean; of traces on one device
-}
-
-type changeJSON struct {
-	Device int    `json:"device,omitempty"`
-	Queue  int    `json:"queue"`
-	Step   int    `json:"step"`
-	Kind   string `json:"kind"`
-	What   string `json:"what"`
-	Why    string `json:"why"`
-}
-
-func changesOf(parts []*tracebuf.Contents) []changeJSON {
-	out := []changeJSON{}
-	for _, p := range parts {
-		for _, c := range p.Changes {
-			out = append(out, changeJSON{p.Device, p.Queue, c.Step, c.Kind.String(), c.What, c.Kind.Why()})
-		}
-	}
-	return out
 }
 
 func (c *traceOptimizeCmd) Run(ctx context.Context, s cli.Streams) error {
@@ -92,11 +73,15 @@ func (c *traceOptimizeCmd) Run(ctx context.Context, s cli.Streams) error {
 			}
 		}
 	}
-	parts, err := tracebuf.InspectAll(files)
-	if err != nil {
-		return err
+	for _, f := range files {
+		if f == nil {
+			continue
+		}
+		for _, im := range f.Images() {
+			out.Changes += len(im.Changes)
+		}
 	}
-	out.Changes, out.Compared, out.Buffers = changesOf(parts), len(before), len(before[0])
+	out.Compared, out.Buffers = len(before), len(before[0])
 	var b bytes.Buffer
 	if err := tracebuf.EncodeAll(&b, files); err != nil {
 		return err
@@ -233,18 +218,5 @@ func (o *optimizeJSON) print(w cli.Text) {
 	table.Flush()
 	w.F("%s in %s had the same bytes after %s, all but the first on random inputs\n", cli.Count(o.Buffers, "buffer"), o.Device,
 		cli.Count(o.Compared, "replay"))
-	printChanges(w, o.Changes)
-}
-
-func printChanges(w cli.Text, changes []changeJSON) {
-	why := map[string]string{}
-	for _, c := range changes {
-		w.F("  step %d %s: %s\n", c.Step, c.Kind, c.What)
-		why[c.Kind] = c.Why
-	}
-	for _, kind := range []tracebuf.ChangeKind{tracebuf.Joined, tracebuf.Packed, tracebuf.Dropped, tracebuf.Inlined} {
-		if text := why[kind.String()]; text != "" {
-			w.F("%s: allowed because %s\n", kind, text)
-		}
-	}
+	w.F("%s: reprise trace diff %s %s\n", cli.Count(o.Changes, "change"), o.File, o.Output)
 }

@@ -688,6 +688,9 @@ func (out *diffJSON) print(w cli.Text, a *source) {
 		if d.B != "" {
 			w.F("  + %08x  %s\n", d.OffsetB, d.B)
 		}
+		for _, c := range d.Changes {
+			w.F("  %v\n", c)
+		}
 	}
 }
 
