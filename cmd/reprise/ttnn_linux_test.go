@@ -102,6 +102,7 @@ func TestTTNNRecord(t *testing.T) {
 		{"wormhole", "", "the results are TT-NN's", 0},
 		{"blackhole", "", "the results are TT-NN's", 0},
 		{"wormhole", "queues", "the results are TT-NN's", 0},
+		{"blackhole", "queues", "the results are TT-NN's", 0},
 		{"wormhole", "divided", "the results are TT-NN's", 0},
 		{"wormhole", "sharded", "the results are TT-NN's", 0},
 		{"blackhole", "sharded", "the results are TT-NN's", 0},
@@ -152,7 +153,12 @@ func TestTTNNRecord(t *testing.T) {
 		var b bytes.Buffer
 		must(t, npy.Write(&b, x))
 		must(t, os.WriteFile(in, b.Bytes(), 0o644))
-		run := []string{"trace", "run", file, "--firmware", firmwareOf(out), "--input", in, "--output", sum}
+		short := filepath.Join(dir, "short.reprise")
+		if out, errs, code := r.of([]string{"trace", "optimize", file, "-o", short, "--firmware", firmwareOf(out)}); code != 0 ||
+			!strings.Contains(out, "had the same bytes after 5 replays") {
+			t.Errorf("%s %s: exit code %d, printed %q: %s", c.chip, c.arg, code, out, errs)
+		}
+		run := []string{"trace", "run", short, "--firmware", firmwareOf(out), "--input", in, "--output", sum}
 		if out, errs, code := r.of(run); code != 0 {
 			t.Fatalf("%s: exit code %d, printed %q: %s", c.chip, code, out, errs)
 		}

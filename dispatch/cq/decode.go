@@ -190,7 +190,8 @@ func (p *parser) dispatch(b []byte, at int, w place) (n int, err error) {
 	switch {
 	case size > uint64(len(b)) && !w.whole:
 		return 0, bad(ErrTruncated, len(b), f.name, "it takes %d bytes, %d are left", size, len(b))
-	case size+L1Align == uint64(len(b)) && p.v != own() && f.data == dataSlots && PackedType(b[1]>>4) == PackedEvent:
+	case f.data == dataSlots && PackedType(b[1]>>4) == PackedEvent && p.v != own() &&
+		uint64(len(b)) == size+uint64(p.l.PCIeAlign())-HeaderSize:
 		// tt-metal reserves so much more for an event of several queues than it fills.
 	case size != uint64(len(b)) && w.whole:
 		return 0, bad(ErrFormat, it.head, f.name, "%d bytes in the relay, its fields say %d", len(b), size)

@@ -134,8 +134,9 @@ func (c *traceOptimizeCmd) replays(ctx context.Context, files []*tracebuf.File, 
 		}
 		return nil
 	}
-	if len(devs) > 1 {
-		return all, do()
+	if len(devs) > 1 || files[0].Target.SubDevices != nil { // of which no times are noted
+		err = do()
+		return all, err
 	}
 	if _, err = r.timed(ctx, do); err != nil {
 		return nil, err
