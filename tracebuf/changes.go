@@ -18,7 +18,7 @@ const (
 	Joined  ChangeKind = 1 + iota // writes of the same bytes to several cores
 	Packed                        // commands that share pages of the dispatcher
 	Dropped                       // a command without effect
-	Inlined                       // kernels that lie among the commands
+	Inlined                       // kernels among the commands
 )
 
 var kinds = [...]struct{ name, why string }{
@@ -35,24 +35,3 @@ func (k ChangeKind) MarshalText() ([]byte, error) { return []byte(k.String()), n
 
 // Why says why such a change is allowed.
 func (k ChangeKind) Why() string { return kinds[k].why }
-
-func (im *Image) changes(c *coder) {
-	list(c, &im.Changes, 4, 7, func(ch *Change) {
-		if u32(c, &ch.Step); ch.Step >= len(im.Steps) {
-			c.fail("a change of step %d of %d", ch.Step, len(im.Steps))
-		}
-		if u8(c, &ch.Kind); ch.Kind < Joined || ch.Kind > Inlined {
-			c.fail("a change of kind %d, which doesn't exist", uint8(ch.Kind))
-		}
-		c.name(&ch.What)
-	})
-}
-
-func (c *Contents) changesOf(step int) (out []Change) {
-	for _, ch := range c.Changes {
-		if ch.Step == step {
-			out = append(out, ch)
-		}
-	}
-	return out
-}

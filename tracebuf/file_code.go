@@ -133,7 +133,17 @@ func (s *sections) sections(f *File, t *Target, im *Image, first bool) {
 	s.code(tagParams, func(c *coder) { im.params(c, f.Image.Buffers) })
 	s.code(tagQueue, im.queue)
 	if s.more(tagChanges, len(im.Changes) > 0) {
-		s.code(tagChanges, im.changes)
+		s.code(tagChanges, func(c *coder) {
+			list(c, &im.Changes, 4, 7, func(ch *Change) {
+				if u32(c, &ch.Step); ch.Step >= len(im.Steps) {
+					c.fail("a change of step %d of %d", ch.Step, len(im.Steps))
+				}
+				if u8(c, &ch.Kind); ch.Kind < Joined || ch.Kind > Inlined {
+					c.fail("a change of kind %d, which doesn't exist", uint8(ch.Kind))
+				}
+				c.name(&ch.What)
+			})
+		})
 	}
 	if s.version < controlVersion {
 		return

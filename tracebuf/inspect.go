@@ -48,7 +48,8 @@ func Inspect(im *Image) (*Contents, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracebuf: inspect: %w", err)
 	}
-	c := &Contents{Layout: im.Layout, Revision: cq.Pinned, PageSize: im.PageSize, Bytes: im.Bytes[:im.Size], Commands: readings, Changes: im.Changes}
+	c := &Contents{Layout: im.Layout, Revision: cq.Pinned, PageSize: im.PageSize, Bytes: im.Bytes[:im.Size], Commands: readings,
+		Changes: im.Changes}
 	for _, r := range im.Relocs {
 		c.relocated(r.At+cq.AtPagedSubStart, 2)
 		c.relocated(r.At+cq.AtPagedSubBase, 4)
@@ -80,6 +81,15 @@ func Inspect(im *Image) (*Contents, error) {
 		c.Callees = append(c.Callees, o)
 	}
 	return c, nil
+}
+
+func (c *Contents) changesOf(step int) (out []Change) {
+	for _, ch := range c.Changes {
+		if ch.Step == step {
+			out = append(out, ch)
+		}
+	}
+	return out
 }
 
 func (c *Contents) relocated(at, n int) { c.Relocated = append(c.Relocated, ByteRange{at, at + n}) }
@@ -426,8 +436,8 @@ func (d *Difference) show(a, b *cq.Reading) {
 	}
 }
 
-// firstDifference returns "" for equal commands. ma and mb are their bytes, which may have different
-// padding and headers of relays.
+// firstDifference returns "" for equal commands. ma and mb are their bytes, of which padding and the
+// headers of relays don't count.
 func firstDifference(a, b *cq.Reading, ma, mb []byte) string {
 	ma, mb = ma[a.At-a.Offset:], mb[b.At-b.Offset:]
 	if a.Name != b.Name || a.Who != b.Who {

@@ -1,7 +1,6 @@
 package optimize
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -40,8 +39,8 @@ func (r *rewriter) inline(at int, relay *cq.RelayPagedPacked) bool {
 // program.
 func relayed(im *tracebuf.Image, at int, relay *cq.RelayPagedPacked) (out []byte) {
 	for i, sub := range relay.Subs {
-		n, ok := slices.BinarySearchFunc(im.Relocs, at+cq.AtPagedSub(i), func(r tracebuf.Reloc, at int) int { return cmp.Compare(r.At, at) })
-		if !ok {
+		n := slices.IndexFunc(im.Relocs, func(r tracebuf.Reloc) bool { return r.At == at+cq.AtPagedSub(i) })
+		if n < 0 {
 			return nil
 		}
 		reloc := &im.Relocs[n]

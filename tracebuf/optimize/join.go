@@ -89,7 +89,7 @@ func (r *rewriter) same(at int, w *cq.WritePacked, from, end int) (out []same) {
 			class = map[chip.Core]int{}
 			classes[string(key)] = class
 		}
-		core, _ := r.ch.Logical(r.ch.Arch().ParseNOCXY(w.Cores[i])) // the file's validation knows that it is one
+		core, _ := r.ch.Logical(r.ch.Arch().ParseNOCXY(w.Cores[i])) // it is one: the file is valid
 		class[core] = i
 	}
 	for _, key := range slices.Sorted(maps.Keys(classes)) {

@@ -107,7 +107,7 @@ func optimize(im *tracebuf.Image, ch *chip.Chip, banks int) error {
 		p := &im.Params[i]
 		p.At = nil
 		for _, at := range old.Params[i].At {
-			if now := moves.at(at); now >= 0 { // else another core's word, which is the same, stands for it
+			if now := moves.at(at); now >= 0 { // else another core's word stands for it
 				p.At = append(p.At, now)
 			}
 		}

@@ -94,8 +94,8 @@ func (c *traceOptimizeCmd) Run(ctx context.Context, s cli.Streams) error {
 
 // replays replays a trace on the file's data and then on other inputs, the same for all traces, and
 // returns the contents of all buffers after each.
-func (c *traceOptimizeCmd) replays(ctx context.Context, files []*tracebuf.File, out *optimizeJSON, cost *traceCostJSON) (all [][]runBufferJSON,
-	err error) {
+func (c *traceOptimizeCmd) replays(ctx context.Context, files []*tracebuf.File, out *optimizeJSON,
+	cost *traceCostJSON) (all [][]runBufferJSON, err error) {
 	parts, err := tracebuf.InspectAll(files)
 	if err != nil {
 		return nil, err
@@ -148,9 +148,8 @@ func (c *traceOptimizeCmd) replays(ctx context.Context, files []*tracebuf.File, 
 	return all, nil
 }
 
-// newInputs writes the trace's inputs: random bits as floating-point numbers. Of other inputs, and
-// of all buffers with data if none is known as an input, it changes the order of the elements, since
-// they may be indices.
+// newInputs writes the trace's inputs: random bits as floating-point numbers. Others may be indices,
+// so it changes the order of their elements, and that of all data if no input is known.
 func newInputs(ctx context.Context, files []*tracebuf.File, bufs []*reprise.Buffer, random *rand.Rand) error {
 	for _, f := range files {
 		if f == nil {
