@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
+	"github.com/reprise-tt/reprise/tracebuf/optimize"
 )
 
 // SaveOption changes what Trace.Save writes.
@@ -377,6 +378,35 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 		return nil, d.objectError("load trace", name, err)
 	}
 	return t, nil
+}
+
+// Optimize returns a trace that does the same as t, on t's buffers, in less of the device's time.
+// Each program's cores get the same bytes before its go signal, which is proved, and its Save says
+// what was changed. It has kernels of its own, so t may be released. Two of t's buffers on a device
+// may not have the same name. The error wraps [optimize.ErrControl] for a trace with control flow.
+func (t *Trace) Optimize(ctx context.Context) (*Trace, error) {
+	var b bytes.Buffer
+	fail := func(err error) error { return t.parts[0].q.d.objectError("optimize trace", t.name, err) }
+	if err := t.save(ctx, &b, nil); err != nil {
+		return nil, fail(err)
+	}
+	files, err := tracebuf.DecodeAll(&b)
+	if err == nil {
+		files, err = optimize.Files(files)
+	}
+	if err == nil {
+		err = tracebuf.EncodeAll(&b, files)
+	}
+	bufs, ds := t.Buffers(), t.devices()
+	for i, o := range bufs {
+		if k := slices.IndexFunc(bufs, func(b *Buffer) bool { return b.d == o.d && b.name == o.name }); k < i && err == nil {
+			err = fmt.Errorf("two of its buffers are called %q", o.name)
+		}
+	}
+	if err != nil {
+		return nil, fail(err)
+	}
+	return ds[0].LoadTrace(ctx, &b, WithDevices(ds[1:]...), WithBuffers(bufs...))
 }
 
 type loading struct {

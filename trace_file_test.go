@@ -118,6 +118,31 @@ func TestLoadTraceWithBuffers(t *testing.T) {
 	})
 }
 
+func TestOptimizedTrace(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out := b.Pages("in", 8), b.Pages("out", 8)
+		x := b.Load(b.Adder("adder", chip.Core{}, in, out, 3))
+		trace := b.Capture("trace", x, x)
+		short := value(trace.Optimize(b.Ctx))(b)
+		size := func(t *reprise.Trace) int { s := t.Parts()[0].Steps[1]; return s.Offset + s.Size }
+		if now, old := size(short), size(trace); now >= old {
+			b.Errorf("%d B of commands became %d B", old, now)
+		}
+		b.Must(errors.Join(trace.Release(b.Ctx), x.Release(b.Ctx)))
+		b.Write(in, 9)
+		b.Replay(short)
+		b.Holds(out, 12)
+		var file bytes.Buffer
+		b.Must(short.Save(b.Ctx, &file))
+		if f := value(tracebuf.Decode(&file))(b); len(f.Image.Changes) == 0 {
+			b.Error("the file doesn't say what was changed")
+		}
+		namesake := b.Load(b.Adder("adder", chip.Core{}, in, b.Pages("in", 8), 3))
+		_, err := b.Capture("namesakes", namesake).Optimize(b.Ctx)
+		b.Says(err, `optimize trace "namesakes"`, `two of its buffers are called "in"`)
+	})
+}
+
 func TestLoadTraceRefuses(t *testing.T) {
 	file := saved(t, sim.Blackhole())
 	change := func(edit func(*tracebuf.File)) []byte {

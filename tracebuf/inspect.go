@@ -436,8 +436,8 @@ func (d *Difference) show(a, b *cq.Reading) {
 	}
 }
 
-// firstDifference returns "" for equal commands. ma and mb are their bytes, of which padding and the
-// headers of relays don't count.
+// firstDifference returns "" for equal commands. ma and mb are their bytes, of which padding and
+// relays' headers don't count.
 func firstDifference(a, b *cq.Reading, ma, mb []byte) string {
 	ma, mb = ma[a.At-a.Offset:], mb[b.At-b.Offset:]
 	if a.Name != b.Name || a.Who != b.Who {

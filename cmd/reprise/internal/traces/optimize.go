@@ -148,8 +148,8 @@ func (c *traceOptimizeCmd) replays(ctx context.Context, files []*tracebuf.File, 
 	return all, nil
 }
 
-// newInputs writes the trace's inputs: random bits as floating-point numbers. Others may be indices,
-// so it changes the order of their elements, and that of all data if no input is known.
+// newInputs writes the trace's inputs: random bits as floating-point numbers. Others may be
+// indices, so it changes the order of their elements, and that of all data if no input is known.
 func newInputs(ctx context.Context, files []*tracebuf.File, bufs []*reprise.Buffer, random *rand.Rand) error {
 	for _, f := range files {
 		if f == nil {
