@@ -82,11 +82,13 @@ func (costs hostCosts) count(after [][3]uint64) error {
 type hostJSON struct {
 	TTNN    hostCosts `json:"ttnn"`
 	Reprise hostCosts `json:"reprise"`
+	// Optimized are the instructions of queueCores in the trace after Trace.Optimize.
+	Optimized hostCosts `json:"optimized"`
 }
 
 func (j *hostJSON) print(w cli.Text) {
 	t := w.Table()
-	t.Head("cost", "TT-NN", "Reprise", "TT-NN / Reprise")
+	t.Head("cost", "TT-NN", "Reprise", "TT-NN / Reprise", "optimized")
 	for i, what := range append([]string{hostReplay, hostDone, hostCapture, hostEager, hostStart, hostMemory}, queueCores[:]...) {
 		text := tables.Duration[float64]
 		switch {
@@ -95,7 +97,11 @@ func (j *hostJSON) print(w cli.Text) {
 		case i > 5:
 			text = func(n float64) string { return humanize.CommafWithDigits(n, 0) }
 		}
-		t.Row(what, text(j.TTNN[what]), text(j.Reprise[what]), fmt.Sprintf("%.1f", j.TTNN[what]/j.Reprise[what]))
+		optimized := "-"
+		if n, ok := j.Optimized[what]; ok {
+			optimized = text(n)
+		}
+		t.Row(what, text(j.TTNN[what]), text(j.Reprise[what]), fmt.Sprintf("%.1f", j.TTNN[what]/j.Reprise[what]), optimized)
 	}
 	t.Flush()
 }
@@ -125,7 +131,7 @@ func (c *benchTTNNCmd) host(ctx context.Context, s cli.Streams, run *ttnn.Run) e
 	if err != nil {
 		return err
 	}
-	out := &hostJSON{}
+	out := &hostJSON{Optimized: hostCosts{}}
 	t := timer{run: *run, script: script}
 	t.run.Settings = libttsim.Settings{Machine: ttnn.MachineOf(arch), KernelCache: ttnn.KernelCache(os.Getenv),
 		Awake: true} // a store to a waiting chip takes no system call on silicon
@@ -142,7 +148,7 @@ func (c *benchTTNNCmd) host(ctx context.Context, s cli.Streams, run *ttnn.Run) e
 		return fmt.Errorf("reprise trace run: %w", err)
 	}
 	if err := errors.Join(out.Reprise.calls(ctx, arch), out.TTNN.recorded(steps),
-		out.Reprise.replayed(ctx, arch, trace, firmware)); err != nil {
+		out.Reprise.replayed(ctx, arch, trace, firmware, false), out.Optimized.replayed(ctx, arch, trace, firmware, true)); err != nil {
 		return err
 	}
 	return s.Print(c.JSON, out, out.print)
@@ -213,7 +219,7 @@ func (costs hostCosts) recorded(steps string) error {
 
 // replayed counts what this project's firmware executes in the same trace, on a chip that ends a
 // replay before Replay returns, as the recorded one.
-func (costs hostCosts) replayed(ctx context.Context, arch chip.Arch, trace, firmware string) (err error) {
+func (costs hostCosts) replayed(ctx context.Context, arch chip.Arch, trace, firmware string, optimize bool) (err error) {
 	file, err := os.Open(trace)
 	if err != nil {
 		return err
@@ -226,6 +232,9 @@ func (costs hostCosts) replayed(ctx context.Context, arch chip.Arch, trace, firm
 	}
 	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	t, err := dev.LoadTrace(ctx, file)
+	if err == nil && optimize {
+		t, err = t.Optimize(ctx)
+	}
 	if err != nil {
 		return err
 	}
