@@ -8,9 +8,12 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// mostInline is how many bytes of a program's kernels may lie among the commands. The prefetcher
-// reads a trace in large blocks, but waits for each page of a relay.
-const mostInline = 16 << 10
+// Kernels lie among the commands if each is at most a page of a relay. The prefetcher reads a trace
+// in large blocks and waits for each page of a relay, but reads several pages of a kernel at once.
+const (
+	relayPage  = 2 << 10
+	mostInline = 16 << 10 // of a program
+)
 
 // inline puts the kernels that a relay brings into the command before it, and reports whether it
 // did.
@@ -21,7 +24,7 @@ func (r *rewriter) inline(at int, relay *cq.RelayPagedPacked) bool {
 	}
 	r.header = nil
 	data := r.relayed(at, relay)
-	if data == nil || len(data) > mostInline {
+	if data == nil || len(data) > min(mostInline, len(relay.Subs)*relayPage) {
 		r.b.WritePackedLargeHeader(*w)
 		return false
 	}

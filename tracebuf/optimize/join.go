@@ -11,11 +11,13 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// Costs in bytes of commands that take as long: of another core or rectangle of a write, and of
-// another command.
+// Costs in clocks of the dispatcher, from replays on ttsim: of a command, of a write to a core and to
+// a rectangle, and of 16 bytes of a write.
 const (
-	writeCost   = 64
-	commandCost = 128
+	commandCost = 200
+	coreCost    = 30
+	rectCost    = 75
+	columnCost  = 2
 )
 
 // same is a rectangle of cores that get the same bytes.
@@ -24,10 +26,11 @@ type same struct {
 	cores chip.VirtualRect
 }
 
-// piece is some columns of 16 bytes of the arguments.
+// piece is some columns of 16 bytes of the arguments. What only one core has is sent to it alone,
+// unless that would be a command for few cores.
 type piece struct {
 	from, end, cost int
-	rects           []same
+	rects, alone    []same
 }
 
 // join sends the arguments that several cores have in common to rectangles of them. It splits the
@@ -37,36 +40,56 @@ func (r *rewriter) join(at int, w *cq.WritePacked) {
 	best := make([]piece, columns+1) // the last piece of the columns before
 	for end := 1; end <= columns; end++ {
 		for from := range end {
-			p := piece{from: from, end: end, rects: r.same(at, w, from, end)}
-			p.cost = best[from].cost + commandCost + len(p.rects)*(writeCost+(end-from)*cq.L1Align)
+			p := piece{from: from, end: end, cost: best[from].cost}
+			for _, s := range r.same(at, w, from, end) {
+				if s.cores.Cores > 1 {
+					p.rects = append(p.rects, s)
+				} else {
+					p.alone = append(p.alone, s)
+				}
+			}
+			if len(p.rects) > 0 && len(p.alone)*(rectCost-coreCost) < commandCost {
+				p.rects, p.alone = append(p.rects, p.alone...), nil
+			}
+			cost := func(of []same, each int) {
+				if len(of) > 0 {
+					p.cost += commandCost + len(of)*(each+(end-from)*columnCost)
+				}
+			}
+			cost(p.rects, rectCost)
+			cost(p.alone, coreCost)
 			if from == 0 || p.cost < best[end].cost {
 				best[end] = p
 			}
 		}
 	}
-	writes := 0
+	rects, alone := 0, 0
 	for end := columns; end > 0; end = best[end].from {
-		writes += len(best[end].rects)
-		r.piece(at, w, &best[end])
+		p := &best[end]
+		rects, alone = rects+len(p.rects), alone+len(p.alone)
+		r.send(at, w, p, p.rects, func(c *cq.WritePacked, s same) {
+			c.Rects = append(c.Rects, cq.Rect{NOC: r.ch.Arch().NOCMulticast(s.cores.Start, s.cores.End), Dests: uint32(s.cores.Cores)})
+		})
+		r.send(at, w, p, p.alone, func(c *cq.WritePacked, s same) { c.Cores = append(c.Cores, w.Cores[s.core]) })
 	}
-	if writes < len(w.Cores) {
-		r.change(tracebuf.Joined, fmt.Sprintf("arguments of %d B for %d cores are %d writes", w.Size, len(w.Cores), writes))
+	if rects > 0 {
+		r.change(tracebuf.Joined, fmt.Sprintf("arguments of %d B for %d cores are %d writes to rectangles and %d to one core", w.Size, len(w.Cores),
+			rects, alone))
 	}
 }
 
-func (r *rewriter) piece(at int, w *cq.WritePacked, p *piece) {
+func (r *rewriter) send(at int, w *cq.WritePacked, p *piece, of []same, to func(*cq.WritePacked, same)) {
+	if len(of) == 0 {
+		return
+	}
 	from, end := p.from*cq.L1Align, min(p.end*cq.L1Align, int(w.Size))
 	c := cq.WritePacked{Type: w.Type, OffsetIndex: w.OffsetIndex, Size: uint16(end - from), Addr: w.Addr + uint32(from)}
-	for _, s := range p.rects {
-		if len(p.rects) == len(w.Cores) {
-			c.Cores = append(c.Cores, w.Cores[s.core])
-		} else {
-			c.Rects = append(c.Rects, cq.Rect{NOC: r.ch.Arch().NOCMulticast(s.cores.Start, s.cores.End), Dests: uint32(s.cores.Cores)})
-		}
+	for _, s := range of {
+		to(&c, s)
 		c.Data = append(c.Data, w.Slot(s.core)[from:from+cq.SlotStride(end-from)]...)
 	}
 	packed := r.b.WritePacked(c)
-	for k, s := range p.rects {
+	for k, s := range of {
 		r.move(slotAt(at, w, s.core)+from, packed.Slot(k), end-from)
 	}
 }
