@@ -51,25 +51,8 @@ type Data struct {
 // FileMagic begins every trace file.
 const FileMagic = "RPRTRACE"
 
-// FileVersion is the newest version of trace files. DecodeAll reads all from 1 on. EncodeAll writes
-// version 2 for a trace of one device, 3 for a trace over several, and this one for a trace with
-// control flow.
-const FileVersion = controlVersion
-
-// FileVersions returns the versions that DecodeAll reads and EncodeAll writes, in ascending order.
-func FileVersions() (read, written []int) {
-	for v := oldestVersion; v <= FileVersion; v++ {
-		read = append(read, v)
-	}
-	return read, []int{deviceVersion, devicesVersion, controlVersion}
-}
-
-const (
-	oldestVersion  = 1
-	deviceVersion  = 2 // of one device
-	devicesVersion = 3 // of several
-	controlVersion = 4 // with control flow, of one device or several
-)
+// FileVersion is the version of trace files that EncodeAll writes and DecodeAll reads.
+const FileVersion = 5
 
 // Limits of a trace file keep sums from overflowing.
 const (

@@ -13,11 +13,10 @@ import (
 
 // sections is the rest of a file, or the sections to write.
 type sections struct {
-	b       []byte
-	write   bool
-	out     []section
-	version int
-	err     error
+	b     []byte
+	write bool
+	out   []section
+	err   error
 }
 
 // more reports whether a section comes next; have says so for a file that is written.
@@ -32,7 +31,7 @@ func (s *sections) code(tag string, do func(*coder)) {
 	if s.err != nil {
 		return
 	}
-	c := coder{part: "section " + tag, version: s.version, write: s.write}
+	c := coder{part: "section " + tag, write: s.write}
 	if s.write {
 		c.b = make([]byte, 0, 512)
 		do(&c)
@@ -84,15 +83,13 @@ func (s *sections) device(f *File) {
 		s.code(tagSetup, f.setup)
 	}
 	s.part(f, &f.Target, &f.Image, true)
-	if s.version > 1 {
-		repeated(s, tagPart, maxParts, &f.Others, func(p *Part) {
-			if !s.write {
-				p.Target = f.Target
-			}
-			s.code(tagPart, func(c *coder) { c.queue(&p.Target); c.queueWord(&p.Target) })
-			s.part(f, &p.Target, &p.Image, false)
-		})
-	}
+	repeated(s, tagPart, maxParts, &f.Others, func(p *Part) {
+		if !s.write {
+			p.Target = f.Target
+		}
+		s.code(tagPart, func(c *coder) { c.queue(&p.Target) })
+		s.part(f, &p.Target, &p.Image, false)
+	})
 	data := func(tag string) func(*Data) {
 		return func(d *Data) {
 			s.code(tag, func(c *coder) { u32(c, &d.Buffer); c.size(&d.Offset); c.rest(&d.Bytes) })
@@ -104,11 +101,7 @@ func (s *sections) device(f *File) {
 
 func (s *sections) part(f *File, t *Target, im *Image, first bool) {
 	s.sections(f, t, im, first)
-	most := maxCallees
-	if s.version < controlVersion {
-		most = 0
-	}
-	repeated(s, tagCallee, most, &im.Callees, func(c *Callee) {
+	repeated(s, tagCallee, maxCallees, &im.Callees, func(c *Callee) {
 		s.code(tagCallee, func(r *coder) { r.name(&c.Name); u64(r, &c.Addr) })
 		s.sections(f, t, &c.Image, false)
 	})
@@ -125,12 +118,12 @@ func (s *sections) sections(f *File, t *Target, im *Image, first bool) {
 		list(c, &im.Relocs, 4, 12, func(r *Reloc) { u32(c, &r.At); u32(c, &r.Program); u32(c, &r.Page) })
 	})
 	if first {
-		s.code(tagBuffers, func(c *coder) { im.buffers(c, t.Arch) })
+		s.code(tagBuffers, im.buffers)
 		if s.more(tagTensors, slices.ContainsFunc(im.Buffers, func(b Buffer) bool { return b.Tensor != nil })) {
 			s.code(tagTensors, im.tensors)
 		}
 	}
-	s.code(tagParams, func(c *coder) { im.params(c, f.Image.Buffers) })
+	s.code(tagParams, im.params)
 	s.code(tagQueue, im.queue)
 	if s.more(tagChanges, len(im.Changes) > 0) {
 		s.code(tagChanges, func(c *coder) {
@@ -145,25 +138,23 @@ func (s *sections) sections(f *File, t *Target, im *Image, first bool) {
 			})
 		})
 	}
-	if s.version < controlVersion {
-		return
-	}
 	if !s.write {
 		im.readControl()
 	}
-	s.code(tagConds, func(c *coder) {
-		list(c, &im.Conds, 4, 16, func(d *Cond) { u32(c, &d.At); u32(c, &d.Buffer); c.size(&d.Offset) })
-	})
+	if s.more(tagConds, len(im.Conds) > 0) {
+		s.code(tagConds, func(c *coder) {
+			list(c, &im.Conds, 4, 16, func(d *Cond) { u32(c, &d.At); u32(c, &d.Buffer); c.size(&d.Offset) })
+		})
+	}
 }
 
 // coder reads the values of a section, or writes them. After an error it reads zeros.
 type coder struct {
-	b       []byte
-	body    []byte // written after b
-	write   bool
-	part    string
-	version int
-	err     error
+	b     []byte
+	body  []byte // written after b
+	write bool
+	part  string
+	err   error
 }
 
 func (c *coder) fail(format string, args ...any) {
@@ -306,9 +297,6 @@ func (f *File) target(c *coder) {
 	u8(c, &t.Arch)
 	u8(c, &t.Banks)
 	c.queue(t)
-	if c.version > 1 {
-		c.queueWord(t)
-	}
 	u32(c, &t.Harvesting.Tensix)
 	u32(c, &t.Harvesting.DRAM)
 	u32(c, &t.Harvesting.Ethernet)
@@ -328,10 +316,12 @@ func (f *File) target(c *coder) {
 	c.name(&f.Name)
 }
 
-// Version 1 has no more of the properties that differ between the parts of a trace.
-func (c *coder) queue(t *Target) { c.xy(&t.Dispatch); c.cores(&t.Workers) }
-
-func (c *coder) queueWord(t *Target) { u8(c, &t.Queue); u32(c, &t.Word) }
+func (c *coder) queue(t *Target) {
+	c.xy(&t.Dispatch)
+	c.cores(&t.Workers)
+	u8(c, &t.Queue)
+	u32(c, &t.Word)
+}
 
 func (im *Image) commands(c *coder, l cq.Layout) {
 	u32(c, &im.PageSize)
@@ -395,7 +385,7 @@ func (im *Image) steps(c *coder) {
 		c.name(&s.Name)
 		u32(c, &s.Program)
 		u32(c, &s.Size)
-		if c.version > 1 && uint32(s.Program) == 1<<32-1 {
+		if uint32(s.Program) == 1<<32-1 {
 			c.withoutProgram(s)
 		}
 		if !c.write {
@@ -430,7 +420,7 @@ func (c *coder) withoutProgram(s *Step) {
 		return
 	}
 	s.Program = NoProgram
-	if kind < controlMark || c.version < controlVersion {
+	if kind < controlMark {
 		s.Edge = Edge{Kind: EdgeKind(kind), Queue: int(queue), Number: number}
 		return
 	}
@@ -476,8 +466,7 @@ func (im *Image) stepAt(at uint32) int {
 	return i
 }
 
-// Buffers of version 1 have the alignment of their memory, and are interleaved over all banks.
-func (im *Image) buffers(c *coder, a chip.Arch) {
+func (im *Image) buffers(c *coder) {
 	list(c, &im.Buffers, 4, 2+2+8+8+4, func(b *Buffer) {
 		c.name(&b.Name)
 		u8(c, &b.Kind)
@@ -485,16 +474,8 @@ func (im *Image) buffers(c *coder, a chip.Arch) {
 		u64(c, &b.Addr)
 		c.size(&b.Size)
 		u32(c, &b.PageSize)
-		if c.version > 1 {
-			u32(c, &b.Stride)
-			c.sharding(&b.Sharding)
-		} else if a.Valid() {
-			align := int(a.Params().Align.DRAM())
-			if b.Kind != KindDRAM {
-				align = int(a.Params().Align.L1)
-			}
-			b.Stride = roundUp(b.PageSize, align)
-		}
+		u32(c, &b.Stride)
+		c.sharding(&b.Sharding)
 	})
 }
 
@@ -550,28 +531,15 @@ func (c *coder) sharding(of **allocator.ShardSpec) {
 	list(c, &s.Cores, 2, 8, c.cores)
 }
 
-// Address parameters of version 1 stand for the whole of the one buffer at the address.
-func (im *Image) params(c *coder, buffers []Buffer) {
+func (im *Image) params(c *coder) {
 	list(c, &im.Params, 4, 2+1+4+4, func(p *Param) {
 		c.name(&p.Name)
 		u8(c, &p.Kind)
 		u32(c, &p.Value)
-		switch {
-		case p.Kind != BufferAddr:
-		case c.version > 1:
+		if p.Kind == BufferAddr {
 			u32(c, &p.Buffer)
 			c.size(&p.First)
 			c.size(&p.Pages)
-		default:
-			there := func(b Buffer) bool { return b.Addr == uint64(p.Value) }
-			if p.Buffer = slices.IndexFunc(buffers, there); p.Buffer < 0 {
-				break
-			}
-			p.Pages = buffers[p.Buffer].Pages()
-			if i := slices.IndexFunc(buffers[p.Buffer+1:], there); i >= 0 {
-				c.fail("patch point %q is the address of both %q and %q, and version 1 doesn't tell which one is meant: save the trace again", p.Name,
-					buffers[p.Buffer].Name, buffers[p.Buffer+1+i].Name)
-			}
 		}
 		list(c, &p.At, 4, 4, func(at *int) { u32(c, at) })
 	})

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"slices"
 )
 
 var le = binary.LittleEndian
@@ -14,9 +13,8 @@ var le = binary.LittleEndian
 // Sections of a trace file, in their order. The file of a trace of one device has each of them
 // once, except: no tagDevices, any number of tagData and tagResult, and for each further part a
 // tagPart with the sections from tagCommands to tagQueue without tagBuffers and tagTensors. The
-// file of a trace over several devices has a tagDevices and those sections of each device. With
-// control flow, a tagConds follows each tagQueue, and a part's has then a tagCallee for each callee
-// with the sections of a further part.
+// file of a trace over several devices has a tagDevices and those sections of each device. A part
+// has a tagCallee for each callee with the sections of a further part.
 const (
 	tagDevices    = "DEVS"
 	tagTarget     = "TRGT"
@@ -32,7 +30,7 @@ const (
 	tagParams     = "PARM"
 	tagQueue      = "QUEU"
 	tagChanges    = "CHNG" // if there are any
-	tagConds      = "COND"
+	tagConds      = "COND" // if there are any
 	tagCallee     = "CALL"
 	tagPart       = "PART"
 	tagData       = "DATA"
@@ -58,7 +56,7 @@ func Encode(w io.Writer, f *File) error { return EncodeAll(w, []*File{f}) }
 func EncodeAll(w io.Writer, files []*File) error {
 	err := validateAll(files)
 	if err == nil {
-		s := sections{write: true, version: versionOf(files)}
+		s := sections{write: true}
 		if len(files) > 1 {
 			s.code(tagDevices, func(c *coder) { c.devices(&files) })
 		}
@@ -67,7 +65,7 @@ func EncodeAll(w io.Writer, files []*File) error {
 				s.device(f)
 			}
 		}
-		err = writeSections(w, uint32(s.version), s.out)
+		err = writeSections(w, s.out)
 	}
 	if err != nil {
 		return fmt.Errorf("tracebuf: encode: %w", err)
@@ -75,17 +73,7 @@ func EncodeAll(w io.Writer, files []*File) error {
 	return nil
 }
 
-func versionOf(files []*File) int {
-	switch {
-	case slices.ContainsFunc(files, func(f *File) bool { return f != nil && slices.ContainsFunc(f.Images(), (*Image).HasControl) }):
-		return controlVersion
-	case len(files) > 1:
-		return devicesVersion
-	}
-	return deviceVersion
-}
-
-func writeSections(w io.Writer, version uint32, sections []section) error {
+func writeSections(w io.Writer, sections []section) error {
 	size := uint64(fileHead + sha256.Size)
 	for _, s := range sections {
 		size += uint64(sectionHead + len(s.head) + len(s.body))
@@ -99,7 +87,7 @@ func writeSections(w io.Writer, version uint32, sections []section) error {
 		}
 	}
 	head := append([]byte(FileMagic), make([]byte, 0, fileHead)...)
-	head = le.AppendUint32(le.AppendUint32(head, version), 0)
+	head = le.AppendUint32(le.AppendUint32(head, FileVersion), 0)
 	put(le.AppendUint64(head, size))
 	for _, s := range sections {
 		put(le.AppendUint64(le.AppendUint32([]byte(s.tag), 0), uint64(len(s.head)+len(s.body))))

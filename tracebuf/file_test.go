@@ -171,18 +171,6 @@ func TestFileRoundTrip(t *testing.T) {
 	}
 }
 
-//go:embed testdata/v1-*.trace.gz
-var oldFiles embed.FS
-
-func oldFile(t testing.TB, arch chip.Arch) []byte {
-	t.Helper()
-	b := unzipped(t, oldFiles, "testdata/v1-"+arch.String()+".trace.gz")
-	im := &testFile(t, arch).Image
-	at := bytes.Index(b, im.Bytes[:64])
-	copy(b[at:], im.Bytes[:im.Size])
-	return seal(b)
-}
-
 func unzipped(t testing.TB, files embed.FS, name string) []byte {
 	t.Helper()
 	r, err := files.Open(name)
@@ -193,24 +181,9 @@ func unzipped(t testing.TB, files embed.FS, name string) []byte {
 	return b
 }
 
-func TestFileOfVersion1(t *testing.T) {
-	for _, arch := range arches {
-		b := oldFile(t, arch)
-		got := expect.Value(tracebuf.Decode(bytes.NewReader(b)))(t)
-		want := testFile(t, arch)
-		want.Image.Buffers[0].Addr = 0x2A
-		want.Image.Params = append(want.Image.Params, tracebuf.Param{Name: "input", Kind: tracebuf.BufferAddr, Value: 0x2A,
-			At: want.Image.Params[0].At, Buffer: 0, Pages: 8})
-		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%v (-want +got):\n%s", arch, diff)
-		}
-		both := bytes.Clone(b)
-		at := bytes.Index(both, []byte("result\x01\x01"))
-		binary.LittleEndian.PutUint64(both[at+8:], 0x2A)
-		expect.Says(t, second(tracebuf.Decode(bytes.NewReader(seal(both)))), tracebuf.ErrInvalid, "\"input\" and \"result\"")
-	}
+func TestFileVersion(t *testing.T) {
 	b := encode(t, testFile(t, chip.Blackhole))
-	for _, v := range []uint32{0, tracebuf.FileVersion + 1} {
+	for _, v := range []uint32{0, tracebuf.FileVersion - 1, tracebuf.FileVersion + 1} {
 		binary.LittleEndian.PutUint32(b[8:], v)
 		fails(t, second(tracebuf.Decode(bytes.NewReader(seal(b)))), tracebuf.ErrVersion, "version %d", v)
 	}
@@ -224,10 +197,10 @@ func TestFileBytesStay(t *testing.T) {
 		make func(testing.TB, chip.Arch) *tracebuf.File
 		want string
 	}{
-		{chip.Wormhole, testFile, "758cebe38945bc8f2a62424ae2828d0cfa4fd6be0b8d8452d3c415333303524c"},
-		{chip.Blackhole, testFile, "f31aae89daf15910c09bea100c21a0dee527f27ef32bc91c4134348af998caa6"},
-		{chip.Wormhole, spanFile, "15c2fffa23542042fc87fc11766717875b9f4655b709a511f0f58f17516dfa93"},
-		{chip.Blackhole, spanFile, "8ff92cbfd0b591702a352c3e72886649c935fc3e4eac1ce60837cea2e614fab3"},
+		{chip.Wormhole, testFile, "bd90908f383430d86b0f571041ef0d8e30d17deb3fc9af1e8049a2c5982e97f0"},
+		{chip.Blackhole, testFile, "913583b443e3df3180bfac89bd656ff28f421e794c576e6bf8461d8ae3f51fe4"},
+		{chip.Wormhole, spanFile, "a39c2ffd46d64418be01925ce3a45cc3fb313c97b8fb0f3ff4f3c72c48c50f0f"},
+		{chip.Blackhole, spanFile, "e2308e81ee5152e9d2227d7f862f005c203cf7d2622c8c1b79f695541defbc66"},
 	} {
 		f := c.make(t, c.arch)
 		expect.Equal(t, fmt.Sprintf("%x", sha256.Sum256(encode(t, f))), c.want, "%v, %d parts: the file", c.arch, len(f.Parts()))
@@ -556,7 +529,6 @@ func FuzzDecodeFile(f *testing.F) {
 		b := encode(f, testFile(f, arch))
 		f.Add(true, b)
 		f.Add(false, b)
-		f.Add(true, oldFile(f, arch))
 		f.Add(true, encode(f, spanFile(f, arch)))
 		f.Add(true, encodeAll(f, devicesFile(f, arch)))
 		c := controlFile(f, arch)

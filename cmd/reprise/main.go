@@ -286,21 +286,16 @@ type versionJSON struct {
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 
-	Firmware    []firmwareJSON   `json:"firmware"`
-	TTMetal     []string         `json:"tt_metal_firmware"`
-	WireFormats []string         `json:"wire_formats"`
-	Traces      traceVersionJSON `json:"trace_files"`
-	Driver      driverJSON       `json:"driver"`
+	Firmware    []firmwareJSON `json:"firmware"`
+	TTMetal     []string       `json:"tt_metal_firmware"`
+	WireFormats []string       `json:"wire_formats"`
+	Traces      int            `json:"trace_files"` // version
+	Driver      driverJSON     `json:"driver"`
 }
 
 type firmwareJSON struct {
 	Arch   string `json:"arch"`
 	SHA256 string `json:"sha256"`
-}
-
-type traceVersionJSON struct {
-	Read    []int `json:"read"`
-	Written []int `json:"written"` // by what the trace has
 }
 
 type driverJSON struct {
@@ -325,7 +320,7 @@ func version() (*versionJSON, error) {
 	for _, r := range cq.Revisions() {
 		v.WireFormats = append(v.WireFormats, r.Name)
 	}
-	v.Traces.Read, v.Traces.Written = tracebuf.FileVersions()
+	v.Traces = tracebuf.FileVersion
 	v.Driver = driverJSON{kabi.DriverAPIVersion, kabi.OldestDriver}
 	return v, nil
 }
@@ -369,12 +364,10 @@ func (v *versionJSON) print(w cli.Text) {
 	}
 	t.Row("firmware", strings.Join(digests, ", "))
 	t.Row("tt-metal", "runs firmware of "+strings.Join(v.TTMetal, ", ")+"; reads commands of "+strings.Join(v.WireFormats, ", "))
-	t.Row("trace files", fmt.Sprintf("reads versions %s, writes %s", numbers(v.Traces.Read), numbers(v.Traces.Written)))
+	t.Row("trace files", fmt.Sprintf("version %d", v.Traces))
 	t.Row("driver", fmt.Sprintf("tt-kmd %s and newer, interface %d", v.Driver.Oldest, v.Driver.Interface))
 	t.Flush()
 }
-
-func numbers(n []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(n), " ", ", "), "[]") }
 
 // completionCmd prints what makes a shell ask completeCmd.
 type completionCmd struct {

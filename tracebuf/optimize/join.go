@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// Costs in clocks of the dispatcher, from replays on ttsim: of a command, of a write to a core and to
-// a rectangle, and of 16 bytes of a write.
+// Costs in clocks of the dispatcher, from replays on ttsim: of a command, of a write to a core and
+// to a rectangle, and of 16 bytes of a write.
 const (
 	commandCost = 200
 	coreCost    = 30

@@ -110,7 +110,7 @@ func TestOptimize(t *testing.T) {
 }
 
 func TestControlFlowIsRefused(t *testing.T) {
-	f, err := os.Open("../testdata/v4-wormhole.trace.gz")
+	f, err := os.Open("../testdata/control-wormhole.trace.gz")
 	expect.Must(t, err)
 	defer f.Close()
 	files, err := tracebuf.DecodeAll(expect.Value(gzip.NewReader(f))(t))
