@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -19,7 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/remote"
-	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
@@ -384,7 +382,6 @@ func (c *ResetCmd) Run(ctx context.Context, s cli.Streams) error {
 // TopologyCmd shows how a machine's chips are linked.
 type TopologyCmd struct {
 	Device string `placeholder:"MACHINE"`
-	SVG    string `name:"svg" placeholder:"FILE" type:"path"`
 	cli.AsJSON
 
 	machine *target.Machine // nil for this one
@@ -425,11 +422,6 @@ func (c *TopologyCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	g, err := topology.Discover(ctx, devices)
 	if err != nil {
 		return err
-	}
-	if c.SVG != "" { // the table is printed even if the file can't be written
-		defer func() {
-			err = errors.Join(err, cli.Save(ctx, "--svg", c.SVG, func(w io.Writer) error { return mesh.Draw(w, g) }))
-		}()
 	}
 	return s.Print(c.JSON, graphJSON(g), func(w cli.Text) { printGraph(w, g) })
 }
