@@ -14,9 +14,4 @@ func (d *Device) PinReadOnly(size int) (*HostMemory, error) {
 
 func (m *HostMemory) Pins() int { return len(m.pins) }
 
-func (s System) FindNode(bdf string) (string, bool) {
-	n, ok := s.find(bdf)
-	return n.path(), ok
-}
-
 func AddressOf(b []byte) uint64 { return addressOf(b) }

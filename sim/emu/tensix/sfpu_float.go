@@ -6,10 +6,8 @@ import (
 )
 
 const (
-	fp32One      = 0x3F800000
-	signBit      = 0x80000000
-	exponentBits = 0x7F800000
-	mantissaBits = 0x007FFFFF
+	fp32One = 0x3F800000
+	signBit = 0x80000000
 )
 
 // Blackhole's mode flips operands' signs.
