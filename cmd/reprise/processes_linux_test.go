@@ -317,8 +317,8 @@ func pipe(t *testing.T) string {
 func TestSignalWhileReading(t *testing.T) {
 	path := pipe(t)
 	for i, line := range []string{
-		"graph show PIPE", "graph table PIPE", "graph peak PIPE", "graph dot PIPE", "graph svg PIPE", "graph html PIPE", "graph perf PIPE -o out",
-		"graph serve PIPE", "graph import PIPE -o out", "inspect PIPE",
+		"graph show PIPE", "graph table PIPE", "graph peak PIPE", "graph dot PIPE", "graph svg PIPE", "graph perf PIPE -o out",
+		"graph import PIPE -o out", "inspect PIPE",
 		"demo --input PIPE", "demo --device emu:quietbox --input PIPE", "trace run PIPE", "trace verify PIPE", "trace stat PIPE", "bench replay --compare PIPE",
 	} {
 		t.Run(line, func(t *testing.T) {

@@ -3,7 +3,6 @@ package graphs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +11,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
-	"github.com/reprise-tt/reprise/internal/findings"
 	"github.com/reprise-tt/reprise/ops/graph"
-	"github.com/reprise-tt/reprise/ops/graph/view"
 	"github.com/reprise-tt/reprise/ops/graph/visualizer"
 )
 
@@ -28,8 +25,6 @@ type Cmd struct {
 	Levels graphLevelsCmd `cmd:""`
 	Import graphImportCmd `cmd:""`
 	Perf   graphPerfCmd   `cmd:""`
-	HTML   graphHTMLCmd   `cmd:"" name:"html"`
-	Serve  graphServeCmd  `cmd:""`
 }
 
 type reportArg struct {
@@ -266,38 +261,6 @@ func (c *graphImportCmd) Run(ctx context.Context, s cli.Streams) error {
 	return err
 }
 
-type graphHTMLCmd struct {
-	describedArg
-	foundArg
-	picture
-}
-
-func (c *graphHTMLCmd) Run(ctx context.Context, s cli.Streams) error {
-	found, err := c.found()
-	if err != nil {
-		return err
-	}
-	return with(s, c.read, func(r *graph.Report) error {
-		return c.save(ctx, s, func(w io.Writer) error { return view.HTML(w, filepath.Base(c.Report), r, found) })
-	})
-}
-
-type foundArg struct {
-	Findings string `placeholder:"FILE" type:"existingfile"`
-}
-
-// found reads what checks found of the same program, nil if no file is named.
-func (c *foundArg) found() (json.RawMessage, error) {
-	if c.Findings == "" {
-		return nil, nil
-	}
-	list, err := findings.Read(c.Findings)
-	if err != nil {
-		return nil, cli.Wrong("--findings", c.Findings, err.Error(), "name a file of reprise ttnn run --report F.json").By(err)
-	}
-	return json.Marshal(list)
-}
-
 type graphPerfCmd struct {
 	reportArg
 	Output string `short:"o" required:"" placeholder:"DIR"`
@@ -329,26 +292,4 @@ func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 	return s.Print(c.JSON, map[string]any{"file": times, "programs": len(r.Programs)}, func(w cli.Text) {
 		w.F("%s: %s of programs\n", times, cli.Count(len(r.Programs), "run"))
 	})
-}
-
-type graphServeCmd struct {
-	describedArg
-	foundArg
-	Listen string `default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
-}
-
-func (c *graphServeCmd) Run(ctx context.Context, s cli.Streams) error {
-	r, err := cli.Until(ctx, func() (*graph.Report, error) { return c.read(s) })
-	if err != nil {
-		return err
-	}
-	found, err := c.found()
-	if err != nil {
-		return err
-	}
-	h, err := view.New(filepath.Base(c.Report), r, found)
-	if err != nil {
-		return err
-	}
-	return cli.Serve(ctx, "graph: serve", c.Listen, h, s.Out, "/")
 }
