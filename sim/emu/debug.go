@@ -1,6 +1,8 @@
 package emu
 
 import (
+	"cmp"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
@@ -18,7 +20,10 @@ const (
 	regArrayReadCommand  = 0x064
 	regFeatureDisable    = 0x068
 	regArrayReadData     = 0x06C
+	regClockGate0        = 0x070 // CG_CTRL_HYST0 to 2 delay the gating of clocks
+	regClockGate1        = 0x074
 	regConfigReadData    = 0x078
+	regClockGate2        = 0x07C
 	regInsnControl       = 0x0A0 // DBG_INSTRN_BUF_CTRL0
 	regInsnWord          = 0x0A4
 	regInsnStatus        = 0x0A8
@@ -48,6 +53,7 @@ type debugRegs struct {
 	sampleAt       uint32
 	insn           [2]uint32 // control, word
 	configData     uint32
+	clockGates     [3]uint32
 	arrayEnabled   bool
 	arrayCommand   uint32
 	port           debugPort
@@ -71,12 +77,24 @@ func (t *tile) startWord(off uint32) *uint32 {
 	return nil
 }
 
+// clockGate returns the register at off that says when clocks stop, which has no other effect, or
+// nil.
+func (d *debugRegs) clockGate(off uint32) *uint32 {
+	switch off {
+	case regClockGate0, regClockGate1:
+		return &d.clockGates[(off-regClockGate0)/4]
+	case regClockGate2:
+		return &d.clockGates[2]
+	}
+	return nil
+}
+
 // undocumentedDebug reports registers that exist and are not emulated: debug bus, watchdog,
 // time-stamp dumps, and Ethernet tiles' performance counters (ttsim data/*/tile_regs.json,
 // "unsupported").
 func undocumentedDebug(arch chip.Arch, off uint32) bool {
 	switch {
-	case off <= 0x20, off >= 0x30 && off <= 0x3C, off >= 0x48 && off <= 0x50, off == 0x70, off == 0x74, off == 0x7C,
+	case off <= 0x20, off >= 0x30 && off <= 0x3C, off >= 0x48 && off <= 0x50, off >= 0x70 && off <= 0x74, off == 0x7C,
 		off == 0x90, off == 0x94, off >= 0xA0 && off <= 0xA4, off >= 0xAC && off <= 0xBC, off >= 0xF0 && off <= 0xF8,
 		off >= 0x100 && off <= 0x124, off == 0x1D0, off == 0x1D4, off >= 0x1E0 && off <= 0x1E8,
 		off >= 0x1FC && off <= 0x21C:
@@ -116,7 +134,7 @@ func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
 		case regRISCControl0, regRISCControl1, regRISCStatus0, regRISCStatus1:
 			return t.riscPortLoad(off), slowDone
 		}
-		if w := t.startWord(off); w != nil {
+		if w := cmp.Or(t.startWord(off), d.clockGate(off)); w != nil {
 			return *w, slowDone
 		}
 		v, ok := d.perf.load(off, func() uint64 { return t.wallClock(o) })
@@ -325,6 +343,10 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 		return slowDone
 	}
 	if w := t.startWord(off); w != nil {
+		*w = v
+		return t.configured()
+	}
+	if w := d.clockGate(off); w != nil && t.kind == chip.Tensix {
 		*w = v
 		return t.configured()
 	}

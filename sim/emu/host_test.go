@@ -375,6 +375,20 @@ func TestReset(t *testing.T) {
 	}
 }
 
+func TestClockGatesKeepTheirValue(t *testing.T) {
+	for _, arch := range arches {
+		r := syncRig(t, arch)
+		v := r.worker(0, 0)
+		for i, off := range []uint64{0x70, 0x74, 0x7C} {
+			r.st(v, debugBase+off, 0x2020202+uint32(i))
+		}
+		for i, off := range []uint64{0x70, 0x74, 0x7C} {
+			equal(t, r.ld(v, debugBase+off), 0x2020202+uint32(i), "%v: register %#x", arch, off)
+		}
+		r.healthy()
+	}
+}
+
 func (r *rig) eventually2(ok func() bool) {
 	for range 100000 {
 		if ok() {
