@@ -94,6 +94,26 @@ func TestBRISCHasTheGPRsOfAllThreads(t *testing.T) {
 	}
 }
 
+func TestProcessorsSeeBothBanksOfTheConfiguration(t *testing.T) {
+	for arch, words := range map[chip.Arch]int32{chip.Wormhole: 4 * 47, chip.Blackhole: 4 * 56} {
+		const word, gateClocks = 2, 0xB22AFFFF // SETC16 of CG_CTRL_EN, on Wormhole
+		r := syncRig(t, arch)
+		v := r.worker(0, 0)
+		a := newAsm(triscBase[0]).li(a0, configBase).li(t0, 0x11).sw(t0, a0, 4*word).li(t1, 0x22).sw(t1, a0, 4*(words+word))
+		if arch == chip.Wormhole {
+			const prefetchers = 186
+			a.ttinsn(gateClocks).li(t0, 0x1F).sw(t0, a0, 4*(words+prefetchers)).lw(t2, a0, 4*prefetchers).bne(t0, t2, "end")
+		}
+		a.lw(t0, a0, 4*word).lw(t1, a0, 4*(words+word)).li(a1, 0x20000).sw(t0, a1, 0).sw(t1, a1, 4)
+		a.ttinsn(0xB2000001, 0xB1000000|1<<16|word).sync().li(t0, gprBase+4).lw(t1, t0, 0).sw(t1, a1, 8) // RDCFG of bank 1
+		r.start(v, a.label("end").halt())
+		r.eventually("loads", func() bool { return r.ld(v, 0x20008) != 0 })
+		got := [3]uint32{r.ld(v, 0x20000), r.ld(v, 0x20004), r.ld(v, 0x20008)}
+		equal(t, got, [3]uint32{0x11, 0x22, 0x22}, "%v: bank 0, bank 1, bank 1", arch)
+		r.healthy()
+	}
+}
+
 func TestDumpSaysWhatAnEngineWaitsFor(t *testing.T) {
 	r := syncRig(t, chip.Blackhole)
 	v := r.worker(0, 0)

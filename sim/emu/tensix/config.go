@@ -23,12 +23,30 @@ func (e *Engine) ActsOnProcessors(word uint32) bool {
 	return word < numConfigWords && e.words[word].Kind == tables.Tile
 }
 
-// LoadConfig returns a word of bank 0, the one that processors see, and false if the engine
+// LoadConfig returns a word as processors see it, bank 1 after bank 0, and false if the engine
 // refuses.
-func (e *Engine) LoadConfig(word uint32) (uint32, bool) { return e.loadConfig(0, word) }
+func (e *Engine) LoadConfig(word uint32) (uint32, bool) { return e.loadConfig(e.bankOf(word)) }
 
-// StoreConfig sets a word of bank 0. It returns false if the engine refuses.
-func (e *Engine) StoreConfig(word, v uint32) bool { return e.storeConfig(0, word, v) }
+// StoreConfig sets a word as LoadConfig returns it. It returns false if the engine refuses.
+func (e *Engine) StoreConfig(word, v uint32) bool {
+	bank, word := e.bankOf(word)
+	return e.storeConfig(bank, word, v)
+}
+
+func (e *Engine) bankOf(word uint32) (bank, in uint32) {
+	if n := e.bankWords(); word >= n && word < 2*n {
+		return 1, word - n
+	}
+	return 0, word
+}
+
+// bankWords is CFG_STATE_SIZE, in words.
+func (e *Engine) bankWords() uint32 {
+	if e.wormhole {
+		return 4 * 47
+	}
+	return 4 * 56
+}
 
 func (e *Engine) loadConfig(bank, word uint32) (uint32, bool) {
 	if word >= numConfigWords || !e.words[word].Load {
@@ -124,11 +142,7 @@ func (e *Engine) rdcfg(t *thread, a rdcfgArgs) bool {
 }
 
 func (e *Engine) configInRange(word uint32) bool {
-	n := uint32(4 * 56)
-	if e.wormhole {
-		n = 4 * 47
-	}
-	if word >= n {
+	if n := e.bankWords(); word >= n {
 		return e.undefined("configuration word %d: there are %d", word, n)
 	}
 	return true
