@@ -577,3 +577,39 @@ func ExampleRecorder_While() {
 	// 1 -> 122
 	// 19 -> 122
 }
+
+// Two programs on different cores run at once in each replay, and a third one when both are done.
+func ExampleRecorder_Parallel() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Blackhole())
+	check(err)
+	defer dev.Close(ctx)
+	queue := dev.Queue(0)
+	adder := func(n uint32, core chip.Core) (*reprise.Buffer, *reprise.Executable) {
+		b, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "words"})
+		check(err)
+		check(queue.Write(ctx, b, 0, make([]byte, b.Size())))
+		p, err := devtest.Adder(dev, fmt.Sprint("add ", n), core, b, b, n)
+		check(err)
+		x, err := dev.Load(ctx, p)
+		check(err)
+		return b, x
+	}
+	a, one := adder(1, chip.Core{})
+	b, ten := adder(10, chip.Core{X: 4, Y: 2})
+
+	trace, err := queue.Capture(ctx, "branches", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(
+			r.Parallel(
+				func() error { return errors.Join(r.Run(one), r.Run(one)) },
+				func() error { return r.Run(ten) },
+			),
+			r.Run(one),
+		)
+	})
+	check(err)
+	defer trace.Release(ctx)
+	check(trace.Replay(ctx))
+	fmt.Println(word(ctx, queue, a), word(ctx, queue, b))
+	// Output: 3 10
+}

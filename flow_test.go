@@ -18,6 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -120,6 +121,22 @@ func TestFlowRefusals(t *testing.T) {
 		}, []string{"loop", "65536 loops", "numbers up to 65535", "call it"}},
 		{"another device's trace", func(r *reprise.Recorder) error { return r.Call(other) }, []string{`call trace "other"`, "no part on queue 0"}},
 		{"no trace", func(r *reprise.Recorder) error { return r.Call(nil) }, []string{"it is nil"}},
+		{"a loop in a branch", func(r *reprise.Recorder) error {
+			return r.Parallel(func() error { return r.Loop(2, runs(r, one)) })
+		}, []string{"loop", "a branch of Parallel has programs only"}},
+		{"a computed argument in a branch", func(r *reprise.Recorder) error {
+			return r.Parallel(func() error { return r.Run(one, from(addend, n, 0)) })
+		}, []string{"run program", "programs only"}},
+		{"no branch", func(r *reprise.Recorder) error { return r.Parallel(nil) }, []string{"parallel", "no function"}},
+		{"too many branches", func(r *reprise.Recorder) error {
+			var all []func() error
+			for i := range 8 {
+				x := b.Load(b.blank("x", chip.Single(i, 0)))
+				defer func() { b.Must(x.Release(b.Ctx)) }()
+				all = append(all, runs(r, x))
+			}
+			return r.Parallel(all...)
+		}, []string{"parallel", "8 branches", "at most 7"}},
 		{"an argument of a loop", func(r *reprise.Recorder) error {
 			return errors.Join(r.Loop(2, runs(r, one)), r.Param("x", addend))
 		}, []string{`"x"`, "no program"}},
@@ -586,4 +603,115 @@ func (s stopper) Write(p []byte) (int, error) {
 	}
 	<-s.out
 	return len(p), nil
+}
+
+// Two branches take about as long as one, and keep their order with what is recorded around them.
+func TestParallel(t *testing.T) {
+	onAll(t, func(b *bench) {
+		const pages, each, around = 64, 4, 100
+		n := []*reprise.Buffer{b.Pages("0", pages), b.Pages("1", pages)}
+		add := []*reprise.Executable{b.Load(b.Adder("add 1", chip.Core{}, n[0], n[0], 1)), b.Load(b.Adder("add 2", chip.Core{X: 3, Y: 2}, n[1], n[1], 2))}
+		move := b.Load(b.Adder("move", chip.Core{X: 1}, n[0], n[1], around))
+		branch := func(r *reprise.Recorder, i int) func() error {
+			return func() error {
+				return errors.Join(runs(r, slices.Repeat(add[i:i+1], each)...)(), r.Param(fmt.Sprint(i), addend))
+			}
+		}
+		one := b.captureFlow(func(r *reprise.Recorder) error { return branch(r, 0)() })
+		both := b.captureFlow(func(r *reprise.Recorder) error { return errors.Join(branch(r, 0)(), branch(r, 1)()) })
+		atOnce := b.captureFlow(func(r *reprise.Recorder) error { return r.Parallel(branch(r, 0), branch(r, 1)) })
+		begin, end := b.Dev.NewEvent("begin", reprise.Timed()), b.Dev.NewEvent("end", reprise.Timed())
+		var took []uint64
+		for _, tr := range []*reprise.Trace{one, both, atOnce} {
+			b.Replay(tr)
+			b.Must(b.Queue.Record(b.Ctx, begin))
+			b.Replay(tr)
+			b.Must(b.Queue.Record(b.Ctx, end))
+			b.Wait()
+			from, _ := begin.DeviceTime()
+			to, _ := end.DeviceTime()
+			took = append(took, to-from)
+		}
+		if took[2] > took[0]*5/4 || took[2] > took[1]*3/4 {
+			b.Errorf("cycles of one branch, both in a row, and both at once: %d", took)
+		}
+		tr := b.captureFlow(func(r *reprise.Recorder) error {
+			return r.Loop(2, func() error { return errors.Join(r.Run(move), r.Parallel(branch(r, 0), branch(r, 1)), r.Run(move)) })
+		})
+		var file bytes.Buffer
+		b.Must(tr.Save(b.Ctx, &file))
+		ran := 0
+		for what, do := range map[string]func(*reprise.Trace) error{
+			"replay": func(t *reprise.Trace) error { return t.Replay(b.Ctx) },
+			"step":   func(t *reprise.Trace) error { return t.Debug().Step(b.Ctx, func(int) error { ran++; return nil }) },
+			"check":  func(t *reprise.Trace) error { return errors.Join(t.Debug().Check(b.Ctx), t.Replay(b.Ctx)) },
+		} {
+			for _, tr := range []*reprise.Trace{tr, value(b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(n...)))(b)} {
+				b.Must(tr.Set("0", 1000))
+				b.Write(n[0], 0)
+				b.Must(do(tr))
+				b.Wait()
+				b.Holds(n[0], 2*(each-1+1000))
+				if b.Holds(n[1], 2*(each-1+1000)+around); b.Failed() {
+					b.Fatal(what)
+				}
+				b.Must(tr.Set("0", 1))
+			}
+		}
+		equal(b, ran, 2*2*(2*each+2), "programs stepped through")
+		b.halves(0)
+		b.Must(b.Dev.ClearSubDevices(b.Ctx))
+	})
+}
+
+// A file whose steps around branches differ in any bit isn't taken.
+func TestParallelFileRefusals(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	x, y := b.Load(b.blank("x", chip.Grid(3, 2))), b.Load(b.blank("y", chip.Single(0, 4), chip.Single(2, 2)))
+	var file bytes.Buffer
+	b.Must(b.captureFlow(func(r *reprise.Recorder) error { return r.Parallel(runs(r, x), runs(r, y, y)) }).Save(b.Ctx, &file))
+	f := value(tracebuf.Decode(&file))(b)
+	for i := range f.Image.Steps {
+		s, saved := &f.Image.Steps[i], f.Image.Steps[i].Control
+		for at := s.Offset; s.Control.Kind == flow.Divide && at < s.Offset+s.Size; at++ {
+			f.Image.Bytes[at] ^= 1
+			expect.Says(t, f.Validate(), nil, "commands")
+			f.Image.Bytes[at] ^= 1
+		}
+		s.Control = flow.Control{Kind: flow.Reset}
+		expect.Says(t, f.Validate(), nil, "step")
+		s.Control = saved
+	}
+	b.Must(f.Validate())
+}
+
+func TestParallelHangs(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		n, word := b.Pages("n", 2), b.word()
+		add, spin := b.Load(b.Adder("add", chip.Core{}, n, n, 1)), b.spin("spin", word, chip.BRISC, chip.Single(2, 1))
+		tr := b.captureFlow(func(r *reprise.Recorder) error { return r.Parallel(runs(r, add, add), runs(r, spin)) })
+		b.Write(n, 0)
+		b.Replay(tr)
+		b.Says(errors.New(strings.ReplaceAll(b.hang(b.Queue.Wait(b.Ctx)).Detail(), "\n", " ")), "completion stream 50", "in spin/wait")
+		b.Must(b.Dev.Recover(b.Ctx))
+		b.Must(b.Queue.Write(b.Ctx, word, 0, bytes.Repeat([]byte{1, 0, 0, 0}, word.Size()/4)))
+		b.Replay(tr)
+		b.Holds(n, 4)
+	}, short)
+}
+
+func TestParallelRefusesSharedCores(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	x, y := b.Load(b.blank("x", chip.Grid(3, 2))), b.Load(b.blank("y", chip.Range{Start: chip.Core{X: 2}, End: chip.Core{X: 4, Y: 1}}))
+	before := b.Allocated()
+	_, err := b.Queue.Capture(b.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+		return r.Parallel(runs(r, x), runs(r, y))
+	})
+	var shared *program.SharedCoresError
+	var at *reprise.CaptureError
+	if !errors.As(err, &shared) || !errors.As(err, &at) || !strings.HasSuffix(at.File, "flow_test.go") {
+		t.Fatalf("the error is %v", err)
+	}
+	noDiff(b, *shared, program.SharedCoresError{Programs: [2]string{"x", "y"}, Cores: []chip.Core{{X: 2}, {X: 2, Y: 1}}}, "the error")
+	b.sameMemory(before)
 }

@@ -49,7 +49,7 @@ func (r *Recorder) init(c *capture, q *Queue, p *part) {
 		r.scratch = new(scratch)
 	}
 	r.state, r.subs = d.disp.ReplayState(), q.q.SubDevices()
-	p.subs = r.subs
+	p.subs, r.home = r.subs, q.q.Dispatcher()
 }
 
 // On returns the Recorder of another queue of the capture. For a queue outside of the capture it
@@ -106,6 +106,9 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 	}
 	home, err := r.q.q.Home(x.image, r.subs)
 	if err != nil {
+		return err
+	}
+	if err := r.control.branches.Add(x.image); err != nil {
 		return err
 	}
 	i, err := r.enter(x)

@@ -56,6 +56,8 @@ type controlFlow struct {
 	used  bool       // the trace has control flow
 	last  node       // last node outside of bodies
 	words []condWord // read by conditions, by flow.Cond.Word
+
+	branches program.Branches // nil outside of Parallel
 }
 
 // condWord is a word of a buffer that a condition or a run reads.
@@ -120,6 +122,27 @@ func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, 
 		}
 		n.Cases = append(n.Cases, flow.Case[recorded]{})
 		return r.caseOf(n, len(n.Cases)-1, "otherwise", otherwise)
+	})
+}
+
+// Parallel records branches that run at once: all begin when what was recorded before is done, and
+// what follows begins when all are done. A branch has programs only, on cores that no other branch
+// uses, else the error is a [*program.SharedCoresError]. No branch may use what another one writes,
+// which isn't checked. The queue starts the first programs of all branches, then the second ones,
+// and so on. Up to 7 branches may have programs.
+func (r *Recorder) Parallel(branches ...func() error) error {
+	n := node{Name: "branches", Kind: flow.Divide, Cases: make([]flow.Case[recorded], len(branches))}
+	return r.recordControl("parallel", n, nil, func(n *node) error {
+		b := &r.control.branches
+		defer func() { *b = nil }()
+		for i := range branches {
+			*b = append(*b, map[chip.Core]string{})
+			if err := r.caseOf(n, i, fmt.Sprintf("branch %d", i), branches[i]); err != nil {
+				return err
+			}
+			n.Cases[i].Lane.Rects, n.Cases[i].Lane.Workers = b.Rects(r.d.disp.Chip())
+		}
+		return nil
 	})
 }
 
@@ -199,6 +222,9 @@ func (r *Recorder) flowAllowed() error {
 	}
 	if r.subs != nil {
 		return dispatch.ErrSubDevices
+	}
+	if r.control.branches != nil {
+		return errors.New("a branch of Parallel has programs only")
 	}
 	return r.q.q.ControlFlow()
 }
@@ -425,13 +451,31 @@ func (e encoder) runLocked(n *node, x *Executable) error {
 	e.rec.Reserve(x.image.RunBytes())
 	e.rec.Add(n.Name, n.Rec.program, func(dst []byte) ([]byte, uint8) {
 		run := &n.Rec
-		dst, run.variant, err = x.image.AppendAgain(dst, run.commands, run.variant, &e.state, e.q.q.Dispatcher(), uint16(e.rec.Len()))
+		dst, run.variant, err = x.image.AppendAgain(dst, run.commands, run.variant, e.stateOf(e.home), e.home, uint16(e.rec.Len()))
 		return dst, uint8(run.variant)
 	})
 	if err != nil {
 		return err
 	}
 	return e.addParams(n.Rec.params, e.lastStep().Offset+x.image.MainOffset(n.Rec.variant))
+}
+
+func (e encoder) SetLane(sub uint8, workers uint32) {
+	e.home.Sub, e.home.Workers = sub, workers
+}
+
+func (e encoder) Divide(name string, lanes []flow.Lane, join bool) error {
+	for i := range e.states {
+		lanes[i].Expected = uint32(e.states[i].Expected)
+	}
+	l1 := &e.d.disp.WorkerLayout().L1
+	d := flow.Division{ResetConfig: e.q.resetConfig(), Go: l1.Go, GoIndex: l1.GoIndex, Lanes: lanes}
+	cmds, err := d.Append(nil, join)
+	if err == nil {
+		e.rec.AddControl(name, flow.Control{Kind: flow.Divide}, cmds)
+	}
+	e.state, e.states, e.home = e.d.disp.ReplayState(), nil, e.q.q.Dispatcher()
+	return err
 }
 
 func (e encoder) Begun(n *node) error { return e.addParams(n.Rec.params, e.lastStep().Offset) }
@@ -511,7 +555,7 @@ func (e encoder) Kernels(n *node) {
 	var images []*dispatch.Image
 	calls := false
 	n.Inside(func(n *node) {
-		calls = calls || n.Kind == flow.Call // callees bring their own kernels
+		calls = calls || n.Kind == flow.Call || n.Kind == flow.Divide // they bring their own kernels
 		if n.Kind == flow.None {
 			if im := e.part.programs[n.Rec.program].image; !slices.Contains(images, im) {
 				images = append(images, im)

@@ -118,7 +118,7 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 		if err := p.flush(ctx, false); err != nil {
 			return dev.opError(what, err)
 		}
-		s.commands = append(s.commands, p.commands())
+		s.commands = append(s.commands, p.image.InTurn(p.commands(), p.q.resetConfig(), &dev.disp.WorkerLayout().L1))
 	}
 	return t.debugError(op, f(s))
 }
@@ -216,7 +216,7 @@ func (s *debugSession) Buffers() []debug.Buffer {
 }
 
 func (s *debugSession) Verify(ctx context.Context, part int) error {
-	return debug.Compare(ctx, s.t.name, []debug.Region{s.parts[part].commandRegion(s.commands[part])})
+	return debug.Compare(ctx, s.t.name, []debug.Region{s.parts[part].commandRegion(s.parts[part].commands())})
 }
 
 type debugBuffer struct {

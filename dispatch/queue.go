@@ -53,11 +53,10 @@ type queueTiles struct {
 // streamState is guarded by Queue.mu.
 type streamState struct {
 	lanes        []lane
-	one          [1]lane                 // backs lanes without sub-devices
-	subs         *SubDevices             // that the lanes are of
-	stall        lanes                   // that transfers, waits and events wait for
-	taken        lanes                   // by the last acquireLocked
-	counted      [MaxSubDevices]cq.Count // completions of streams that no lane has
+	one          [1]lane     // backs lanes without sub-devices
+	subs         *SubDevices // that the lanes are of
+	stall        lanes       // that transfers, waits and events wait for
+	taken        lanes       // by the last acquireLocked
 	lastPrepared *Prepared
 	runs         uint16
 	replays      uint32

@@ -36,7 +36,7 @@ func (q *Queue) start() error {
 		return err
 	}
 	q.dispatcher = Dispatcher{At: coreXY, Workers: uint32(q.set.cores.Size())}
-	q.stream.lanes, q.stream.counted = nil, [MaxSubDevices]cq.Count{}
+	q.stream.lanes = nil
 	q.newLanesLocked()
 	q.comp.queue = uint16(id)
 	q.comp.pages.Store(0)

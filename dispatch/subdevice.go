@@ -142,11 +142,8 @@ func (q *Queue) waitLocked(b *cq.Builder, g lanes, last func(cq.Wait)) {
 }
 
 // newLanesLocked makes the queue's lanes after the workers' launch pointers were reset and all
-// programs are done. Completion counts of the streams go on.
+// programs are done. All completion streams are cleared.
 func (q *Queue) newLanesLocked() {
-	for i := range q.stream.lanes {
-		q.stream.counted[q.stream.lanes[i].Sub] = q.stream.lanes[i].state.Expected
-	}
 	sets := q.divided
 	if q.d.subs == nil {
 		sets = []*workers{q.set}
@@ -157,7 +154,6 @@ func (q *Queue) newLanesLocked() {
 	for i, set := range sets {
 		l := &q.stream.lanes[i]
 		*l = lane{Dispatcher: q.dispatcher, state: q.d.programs.ReplayState(), set: set}
-		l.state.Expected = q.stream.counted[i]
 		if q.d.subs != nil {
 			l.Sub, l.Workers = uint8(i), q.d.subs.n[i]
 		}
@@ -215,6 +211,9 @@ func (d *Device) divide(ctx context.Context, s *SubDevices) error {
 		return err
 	}
 	for _, q := range d.queues {
+		if err := q.clearCountsLocked(ctx); err != nil {
+			return err
+		}
 		q.divided = sets
 		q.newLanesLocked()
 	}
@@ -225,6 +224,17 @@ func (d *Device) divide(ctx context.Context, s *SubDevices) error {
 		}
 	}
 	return first.resetLaunchLocked(ctx)
+}
+
+// clearCountsLocked clears the streams of all lanes, because traces rely on it for branches.
+func (q *Queue) clearCountsLocked(ctx context.Context) error {
+	b := q.builderLocked()
+	for i := range q.stream.lanes {
+		l := &q.stream.lanes[i]
+		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream | cq.ClearStream,
+			Stream: uint16(q.d.pr.Stream.FirstDispatch) + uint16(l.Sub), Count: uint32(l.state.Expected)})
+	}
+	return q.sendBuiltLocked(ctx, "load sub-devices", &b)
 }
 
 // idleLocked returns an error if another goroutine has put a program into the queue since a wait.

@@ -144,7 +144,7 @@ func (t *Timeline) nameReplayed(names []string, times []dispatch.ProgramTime, ca
 func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
 	for i := range part.Steps {
 		switch part.Steps[i].Control.Kind {
-		case flow.None, flow.Args, flow.Reset:
+		case flow.None, flow.Args, flow.Reset, flow.Divide:
 		default:
 			return nil, false
 		}

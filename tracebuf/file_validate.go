@@ -285,7 +285,7 @@ func (im *Image) checkShape() error {
 		case !none && (s.Program < 0 || s.Program >= len(im.Programs)):
 			return fail("it runs program %d of %d", s.Program, len(im.Programs))
 		case none && c.Kind != flow.None:
-			if c.Kind > flow.Args || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) ||
+			if c.Kind > flow.Divide || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) ||
 				c.Kind == flow.Kernels && len(im.Programs) == 0 {
 				return fail("it is a %v with the kernels of program %d of %d, and a %v edge", c.Kind, c.Program, len(im.Programs), s.Edge.Kind)
 			}

@@ -372,7 +372,7 @@ func TestValidateRefusesControl(t *testing.T) {
 		flow.Branch, flow.Call
 	valid := func(t testing.TB, arch chip.Arch) *file { return decode(t, controlFile(t, arch)) }
 	refuse(t, valid, "refused_control.txt", []refusal{
-		{"kind", func(f *file) { at(f, reset, 0).Control.Kind = flow.Args + 1 }, "control(8)"},
+		{"kind", func(f *file) { at(f, reset, 0).Control.Kind = flow.Divide + 1 }, "control(9)"},
 		{"reset of another count", poke(reset, 0, 16, 1), ""},
 		{"reset that is none", func(f *file) { at(f, call, 0).Control = flow.Control{Kind: reset} }, "isn't what a reset"},
 		{"kernels of another program", func(f *file) { at(f, kernels, 0).Control.Program = 0 }, "step 2 runs program 0"},

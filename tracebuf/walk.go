@@ -28,8 +28,8 @@ type walker struct {
 
 	*lane // of the step
 	lanes []lane
-	of    map[chip.Core]uint8 // sub-device of each core that is in one
-	subs  []uint8             // by step; nil without sub-devices
+	of    map[chip.Core]uint8 // sub-device of each core that is in one; nil without sub-devices
+	subs  []uint8             // by step
 
 	step     int
 	recorded uint32 // recordings before it
@@ -396,7 +396,7 @@ func (w *walker) kernelConfig(at int, name fmt.Stringer, index int, addr, n uint
 
 func (w *walker) worker(x, y uint8) bool {
 	c, ok := w.ch.Logical(chip.XY{X: x, Y: y})
-	if ok && w.subs != nil {
+	if ok && w.of != nil {
 		sub, in := w.of[c]
 		return in && sub == w.sub
 	}
@@ -415,7 +415,7 @@ func (w *walker) rect(at int, name fmt.Stringer, noc uint32, dests int) error {
 			return w.fail(at, "%s to the rectangle (%d,%d)-(%d,%d): (%d,%d) is no worker", name, x0, y0, x1, y1, x, y)
 		}
 	}
-	if n != dests {
+	if n != dests || n == 0 {
 		return w.fail(at, "%s to %d cores of the rectangle (%d,%d)-(%d,%d), which has %d workers", name, dests, x0, y0, x1, y1, n)
 	}
 	return nil

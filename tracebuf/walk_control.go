@@ -51,6 +51,8 @@ func (w *walker) enter() error {
 	to, at := n.arriving[w.step], w.im.offset(w.step)
 	w.lands(n.dead)
 	switch {
+	case w.of != nil && (n.dead || to >= 0):
+		return w.fail(at, "a command goes to step %d, in a branch", w.step)
 	case n.dead && to < 0:
 		return w.fail(at, "no command goes to step %d", w.step)
 	case n.dead:
@@ -83,10 +85,15 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	n := &w.nest
 	w.offsets = [3]uint32{}
 	was := s.Control
+	if w.of != nil && was.Kind != flow.Divide {
+		return w.fail(s.Offset, "step %d, a %v, is in a branch", w.step, was.Kind)
+	}
 	if w.readTo > 0 && was.Kind != flow.Args {
 		return w.fail(s.Offset, "step %d, a %v, comes between arguments and their program", w.step, was.Kind)
 	}
 	switch was.Kind {
+	case flow.Divide:
+		return w.divides(s)
 	case flow.Reset:
 		return w.reset(s)
 	case flow.Args:
@@ -127,8 +134,7 @@ func (w *walker) reset(s *Step) error {
 		return w.fail(s.Offset, "step %d is a reset, and goes to step %d", w.step, s.Control.Target)
 	}
 	have := im.Bytes[s.Offset : s.Offset+s.Size]
-	c := flow.ResetConfig{Layout: im.Layout, DispatchX: t.Dispatch.X, DispatchY: t.Dispatch.Y, Workers: uint32(t.Workers.Size()),
-		Stream: uint16(w.stream())}
+	c := t.resetConfig(im.Layout, uint16(w.stream()))
 	if cmds, err := flow.AppendStall(nil, c, uint32(w.expected())); err == nil && bytes.Equal(cmds, have) {
 		w.flight.landed(w.runs)
 		return nil
@@ -142,6 +148,52 @@ func (w *walker) reset(s *Step) error {
 		}
 	}
 	return w.fail(s.Offset, "step %d isn't what a reset after %d completions is made of", w.step, uint32(w.expected()))
+}
+
+func (t *Target) resetConfig(l cq.Layout, stream uint16) flow.ResetConfig {
+	return flow.ResetConfig{Layout: l, DispatchX: t.Dispatch.X, DispatchY: t.Dispatch.Y, Workers: uint32(t.Workers.Size()), Stream: stream}
+}
+
+// divides checks the step at the beginning or the end of branches.
+func (w *walker) divides(s *Step) error {
+	have, join := w.im.Bytes[s.Offset:s.Offset+s.Size], w.of != nil
+	of, n := map[chip.Core]uint8{}, 0
+	for e := range cq.All(w.im.Layout, have) {
+		c, _, _ := e.Dispatch()
+		p, ok := c.(cq.WritePacked)
+		if join || !ok || p.Addr != w.l1.GoIndex {
+			continue
+		}
+		l := lane{sub: uint8(len(w.lanes)), rects: p.Rects}
+		for _, r := range p.Rects {
+			if err := w.rect(s.Offset, p.ID(), r.NOC, int(r.Dests)); err != nil {
+				return err
+			}
+			x0, y0, x1, y1, _ := w.im.Layout.SplitRect(r.NOC)
+			for x, y := range w.reached(x0, y0, x1, y1) {
+				core, _ := w.ch.Logical(chip.XY{X: x, Y: y})
+				of[core] = l.sub
+				l.workers++
+			}
+		}
+		n, w.lanes = n+l.workers, append(w.lanes, l)
+	}
+	d := flow.Division{ResetConfig: w.target.resetConfig(w.im.Layout, uint16(w.stream())), Go: w.l1.Go, GoIndex: w.l1.GoIndex}
+	for _, l := range w.lanes[1:] {
+		d.Lanes = append(d.Lanes, flow.Lane{Rects: l.rects, Workers: uint32(l.workers), Expected: uint32(l.runs * l.workers)})
+	}
+	w.lane = &w.lanes[0]
+	for _, d.Packed = range []bool{false, true} {
+		cmds, err := d.Append(nil, join)
+		if err == nil && bytes.Equal(cmds, have) && s.Control == (flow.Control{Kind: flow.Divide}) && n == len(of) {
+			if w.of = of; join {
+				w.of, w.lanes = nil, w.lanes[:1]
+			}
+			w.texts = nil
+			return w.clean(s)
+		}
+	}
+	return w.fail(s.Offset, "step %d isn't what divides the workers among branches, or ends that", w.step)
 }
 
 func (w *walker) clean(s *Step) error {
@@ -285,6 +337,8 @@ func (w *walker) nested() error {
 	case n.shape.loops > cq.MaxLoops || n.shape.calls > cq.MaxCalls:
 		return invalid("steps", "loops nest %d deep and calls %d deep, %d and %d are possible", n.shape.loops, n.shape.calls, cq.MaxLoops,
 			cq.MaxCalls)
+	case w.of != nil && w.target.SubDevices == nil:
+		return invalid("steps", "branches have no end")
 	case n.conds != len(w.im.Conds):
 		return invalid("conditions", "%d conditions, the commands have %d", len(w.im.Conds), n.conds)
 	case w.im.HasControl() && w.runs != 0:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 func (w *walker) launches(at int, c *cq.WritePacked) error {
@@ -255,6 +256,7 @@ func (w *walker) lands(dead bool) {
 // sub-device, or without sub-devices all workers of the queue.
 type lane struct {
 	sub     uint8
+	rects   []cq.Rect // of a branch
 	workers int
 	runs    int
 	flight  flight
@@ -264,8 +266,10 @@ type lane struct {
 // divide makes the walker's lanes.
 func (w *walker) divide() error {
 	t := w.target
+	w.subs = w.im.stepSubDevices()
 	if t.SubDevices == nil {
-		w.lane = &lane{workers: t.Workers.Size()}
+		w.lanes = []lane{{workers: t.Workers.Size()}}
+		w.lane = &w.lanes[0]
 		return nil
 	}
 	if len(w.peers) > 0 || w.im.HasControl() {
@@ -275,7 +279,7 @@ func (w *walker) divide() error {
 	if err != nil {
 		return &FileError{Part: "sub-devices", What: err.Error(), Err: ErrInvalid}
 	}
-	w.subs, w.of = w.im.stepSubDevices(), of
+	w.of = of
 	for i, n := range n {
 		w.lanes = append(w.lanes, lane{sub: uint8(i), workers: n})
 	}
@@ -285,21 +289,28 @@ func (w *walker) divide() error {
 
 // enterLane makes the lane of the present step the walker's.
 func (w *walker) enterLane(at int) error {
-	if w.subs == nil || w.step >= len(w.im.Steps) {
+	if w.step >= len(w.im.Steps) {
 		return nil
 	}
-	if w.step >= len(w.subs) || int(w.subs[w.step]) >= len(w.lanes) {
+	sub, control := int(w.subs[w.step]), w.im.Steps[w.step].Control.Kind != flow.None
+	if control {
+		sub = 0
+	}
+	if sub >= len(w.lanes) || sub == 0 && !control && w.of != nil && w.target.SubDevices == nil {
 		return w.fail(at, "step %d starts none of the %d sub-devices", w.step, len(w.lanes))
 	}
-	w.lane = &w.lanes[w.subs[w.step]]
+	w.lane = &w.lanes[sub]
 	return nil
 }
 
-// stepSubDevices returns the sub-device that each step's go signal starts.
+// stepSubDevices returns the sub-device that each step's last go signal starts.
 func (im *Image) stepSubDevices() []uint8 {
-	var out []uint8
-	for _, c := range im.goSignals {
-		out = append(out, c.Multicast)
+	out, step := make([]uint8, len(im.Steps)), 0
+	for at, c := range im.goSignals {
+		for step+1 < len(im.Steps) && im.Steps[step+1].Offset <= at {
+			step++
+		}
+		out[step] = c.Multicast
 	}
 	return out
 }

@@ -137,7 +137,7 @@ func (f *follower) steps(ctx context.Context, image int) error {
 		switch c.Kind {
 		case flow.None:
 			err = f.runs(ctx, at)
-		case flow.Reset, flow.Kernels, flow.Args:
+		case flow.Reset, flow.Kernels, flow.Args, flow.Divide:
 			err = f.sent(ctx, at, commands)
 		case flow.Loop:
 			count := cq.Get32(commands, cq.AtLoopCount)
@@ -232,7 +232,7 @@ func (f *follower) sent(ctx context.Context, at tracebuf.At, commands []byte) er
 // clears reports whether no program is counted after a step.
 func (d *Debugger) clears(at tracebuf.At) bool {
 	s, im := d.step(at), d.all[at.Part].Image
-	if s.Control.Kind != flow.Reset {
+	if k := s.Control.Kind; k != flow.Reset && k != flow.Divide {
 		return false
 	}
 	for e := range cq.All(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size]) {
@@ -334,7 +334,7 @@ func (d *Debugger) countedAfter(image, from, to, counted int) int {
 		switch s := &im.Steps[pc]; s.Control.Kind {
 		case flow.None:
 			counted++
-		case flow.Reset:
+		case flow.Reset, flow.Divide:
 			if d.clears(tracebuf.At{Part: image, Step: pc}) {
 				counted = 0
 			}

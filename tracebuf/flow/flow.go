@@ -35,9 +35,11 @@ const (
 	Call
 	// Args names words of memory as arguments of the program in the next step.
 	Args
+	// Divide gives the workers to branches that run at once, and the next Divide takes them back.
+	Divide
 )
 
-var kindNames = [...]string{"none", "reset", "kernels", "loop", "end of loop", "branch", "call", "arguments"}
+var kindNames = [...]string{"none", "reset", "kernels", "loop", "end of loop", "branch", "call", "arguments", "divide"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -268,6 +270,7 @@ type Node[R any] struct {
 // Case is a body of a branch.
 type Case[R any] struct {
 	Cond *Cond // nil: otherwise
+	Lane Lane  // of a Divide
 	Body []Node[R]
 }
 
@@ -311,6 +314,10 @@ type Target[R, S any] interface {
 	Kernels(n *Node[R])
 	// Begun is called after the first step of a loop.
 	Begun(n *Node[R]) error
+	// Divide appends the step at the beginning of branches, or with join at their end.
+	Divide(name string, lanes []Lane, join bool) error
+	// SetLane has the next leaf run on a branch's workers.
+	SetLane(sub uint8, workers uint32)
 	// Command appends a step of one command and returns its number. reads is the condition whose
 	// word the command reads, or nil.
 	Command(name string, c Control, p cq.PrefetchCommand, reads *Cond) (int, error)
@@ -330,6 +337,8 @@ func Encode[R, S any](to Target[R, S], n *Node[R]) error {
 		return encodeLoop(to, n)
 	case Branch:
 		return encodeBranch(to, n)
+	case Divide:
+		return encodeParallel(to, n)
 	}
 	return to.Leaf(n)
 }

@@ -51,6 +51,10 @@ func (s *steps) Stall() error { return nil }
 
 func (s *steps) Kernels(*node) {}
 
+func (s *steps) SetLane(uint8, uint32) {}
+
+func (s *steps) Divide(string, []flow.Lane, bool) error { return s.Reset(false) }
+
 func (s *steps) Begun(*node) error { return nil }
 
 func (s *steps) Command(_ string, c flow.Control, p cq.PrefetchCommand, _ *flow.Cond) (int, error) {

@@ -119,6 +119,7 @@ const (
 	opIf
 	opSwitch
 	opCall
+	opParallel
 )
 
 func do(ss ...stmt) []stmt                         { return ss }
@@ -128,6 +129,7 @@ func count(counter int, n uint32) stmt             { return stmt{op: opAdd, coun
 func loop(n uint32, body ...stmt) stmt             { return stmt{op: opLoop, n: n, body: body} }
 func called(body ...stmt) stmt                     { return stmt{op: opCall, body: body} }
 func turn(level int, is cq.Compare, n uint32) stmt { return stmt{level: level, is: is, n: n} }
+func parallel(bs ...[]stmt) stmt                   { return stmt{op: opParallel, bodies: bs} }
 func choose(c int, bs ...[]stmt) stmt              { return stmt{op: opSwitch, counter: c, bodies: bs} }
 func below(c int, n uint32) (s stmt)               { s.counter, s.is, s.n = c, cq.Less, n; return s }
 func when(c stmt, bodies ...[]stmt) stmt           { c.op, c.bodies = opIf, bodies; return c }
@@ -277,6 +279,8 @@ func (c *control) record(r *reprise.Recorder, ss []stmt) {
 			r.If(c.cond(s), bodies[0], append(bodies, nil)[1])
 		case opSwitch:
 			r.Switch(c.counters, 64*s.counter, bodies...)
+		case opParallel:
+			r.Parallel(bodies...)
 		case opCall:
 			r.Call(c.callees[s.n])
 		}
@@ -344,6 +348,10 @@ func (c *control) run(ss []stmt) {
 		case opSwitch:
 			if v := c.compared(s); uint64(v) < uint64(len(s.bodies)) {
 				c.branch(s, int(v))
+			}
+		case opParallel:
+			for _, b := range s.bodies {
+				c.run(b)
 			}
 		case opCall:
 			around := c.turns
@@ -448,6 +456,10 @@ func forms() (cs rig.Table) {
 		loop(4, choose(0, do(mixGiven(givenNumber, 0), count(0, 1)), do(mixGiven(givenBoth, 0), count(0, 1)), do(mix(2)))))
 	form("computed arguments in a callee", "a trace that is called has the words of its time", loop(3, called(mixGiven(givenBoth, 0), count(0, 7)), mixGiven(givenNumber, 0)))
 	form("computed arguments of large kernels", "kernels that stay on the workers are given words too", loop(3, stmt{op: opMix, given: givenBoth, size: 9008}, stmt{op: opMix, n: 2, size: 12000}, count(0, 1)))
+	form("branches at once", "branches run between what is before and after", mix(1),
+		parallel(nil, do(mix(2), mix(3)), do(count(1, 2), count(1, 3))), parallel(), mix(4), count(1, 2))
+	form("long branches in a loop", "branches go around the launch messages and kernel memory", loop(2,
+		parallel(slices.Repeat(do(stmt{op: opMix, n: 1, size: 12000}, mix(2)), 30), slices.Repeat(do(count(0, 1)), 45)), mix(1)))
 	form("call", "a trace runs another one", mix(1), called(mix(2), mix(3)), mix(4))
 	form("call in a loop", "a trace is called again and again", loop(4, mix(1), called(mix(2), mix(3))))
 	form("call in a branch", "a branch may call", when(below(0, 1), do(called(mix(1))), do(called(mix(2)))), mix(3))
@@ -477,9 +489,9 @@ func randomStmts(rng *rand.Rand, depth, loops int) []stmt {
 	var ss []stmt
 	for range 1 + rng.IntN(3) {
 		counter := rng.IntN(controlCounters)
-		kind := rng.IntN(9)
+		kind := rng.IntN(10)
 		if depth == 0 {
-			kind = rng.IntN(3)
+			kind = []int{0, 1, 2, 9}[rng.IntN(4)]
 		}
 		inner := func(more int) []stmt { return randomStmts(rng, depth-1, loops+more) }
 		switch kind {
@@ -501,9 +513,24 @@ func randomStmts(rng *rand.Rand, depth, loops int) []stmt {
 			ss = append(ss, choose(counter, inner(0), inner(0)))
 		case 8:
 			ss = append(ss, called(inner(-loops)...))
+		case 9:
+			ss = append(ss, randomBranches(rng))
 		}
 	}
 	return ss
+}
+
+// randomBranches have cores of their own: those of the mixers, or of a counter's adder.
+func randomBranches(rng *rand.Rand) stmt {
+	bodies := make([][]stmt, controlCounters+1)
+	for range rng.IntN(12) {
+		i, s := rng.IntN(len(bodies)), stmt{op: opMix, n: rng.Uint32N(3), size: 4000 * rng.IntN(3)}
+		if i < controlCounters {
+			s = count(i, s.n)
+		}
+		bodies[i] = append(bodies[i], s)
+	}
+	return parallel(bodies...)
 }
 
 func comparison(t *rig.T, is cq.Compare) {
