@@ -382,7 +382,7 @@ func (d *Device) banksOf(k allocator.Kind, dist *allocator.Distribution) ([]int,
 // the pool, also one that its trace doesn't use. Copy results to buffers outside of the pool, or
 // read them before another trace is replayed.
 //
-// Buffers can be taken from a pool during a capture. The methods may be called from any goroutine.
+// Buffers can be taken during a capture, and from any goroutine.
 type Pool struct {
 	d     *Device
 	name  string

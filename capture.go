@@ -41,8 +41,7 @@ func (x *captureContext) Value(key any) any {
 // device only the edges of [Recorder.Record] and [Recorder.WaitEvent] order the parts, and the
 // queues must have workers of their own ([WithQueueWorkers]). Parts on several devices lie at the
 // same address. Commands that are equal on several devices are kept once on the host: record the
-// same programs ([LoadAll]) in the same order, first into the first Recorder. A queue for which
-// nothing is recorded has no part.
+// same programs ([LoadAll]) in the same order, first into the first Recorder.
 //
 // A transfer, load, wait, run, replay or capture with record's context, on a device of the capture,
 // returns a *CaptureError that names the call, and the capture fails even if record drops that

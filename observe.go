@@ -22,9 +22,8 @@ import (
 //	RecordControl(name string) (end func())
 //
 // is also told when a [Recorder] of the device records control flow: RecordControl is called before
-// the body is recorded, end after it, on the same goroutine. A loop's name is like "loop of 5" or
-// "while state[0] < 4, at most 100", a branch's like "if state[0] == 1" or "switch of state", with
-// "then", "otherwise" or "body 2" inside. A call's name is like "call layer".
+// the body is recorded, end after it, on the same goroutine. Names are like "loop of 5", "if
+// state[0] == 1", with "then" and "otherwise" inside, or "call layer".
 type Observer interface {
 	Begin(ctx context.Context, c *Call)
 	End(ctx context.Context, c *Call)

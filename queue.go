@@ -297,7 +297,7 @@ func (e *Event) label() string {
 }
 
 // SubDevices divides a device's workers into up to [dispatch.MaxSubDevices] disjoint sets, the
-// sub-devices, numbered from 0; tt-metal calls it a sub-device manager. While it is loaded, each
+// sub-devices, numbered from 0. While it is loaded, each
 // program runs on one sub-device, and waits only for the programs before it there: programs of
 // different sub-devices run at the same time. Workers in none run nothing.
 //

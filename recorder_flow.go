@@ -125,11 +125,10 @@ func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, 
 	})
 }
 
-// Parallel records branches that run at once: all begin when what was recorded before is done, and
-// what follows begins when all are done. A branch has programs only, on cores that no other branch
-// uses, else the error is a [*program.SharedCoresError]. No branch may use what another one writes,
-// which isn't checked. The queue starts the first programs of all branches, then the second ones,
-// and so on. Up to 7 branches may have programs.
+// Parallel records branches that run at once, between what comes before and what follows. At most 7
+// may have programs, on cores that no other branch uses, else the error is a
+// [*program.SharedCoresError], and nothing else. No branch may use what another one writes, which
+// isn't checked. Programs start in turn.
 func (r *Recorder) Parallel(branches ...func() error) error {
 	n := node{Name: "branches", Kind: flow.Divide, Cases: make([]flow.Case[recorded], len(branches))}
 	return r.recordControl("parallel", n, nil, func(n *node) error {

@@ -307,11 +307,9 @@ func WithDevices(ds ...*Device) LoadOption {
 
 // LoadTrace reads a file of [Trace.Save] and makes it a trace of the first queue with the same
 // workers. A trace over several queues needs a queue with the workers of each ([WithQueues],
-// [WithQueueWorkers]), one over several devices as many devices ([WithDevices]). Kernels and
-// commands are allocated anywhere. Buffers get their recorded addresses. If those are taken,
-// buffers may lie elsewhere if all arguments with their addresses are parameters
-// ([Recorder.ParamBuffer]). Buffers get the contents that are in the file. Shards stay on the same
-// cores.
+// [WithQueueWorkers]), one over several devices as many devices ([WithDevices]). Buffers get
+// their recorded addresses and the contents that are in the file. If those are taken, buffers may
+// lie elsewhere if all arguments with their addresses are parameters ([Recorder.ParamBuffer]).
 //
 // Before anything reaches the device, a file is refused that is damaged ([ErrDamagedTrace]), holds
 // what no recorder makes ([ErrInvalidTrace]), or was recorded for another kind or number of devices
@@ -380,33 +378,20 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	return t, nil
 }
 
-// Optimize returns a trace that does the same as t, on t's buffers, in less of the device's time.
-// Each program's cores get the same bytes before its go signal, which is proved, and its Save says
-// what was changed. It has kernels of its own, so t may be released. Two of t's buffers on a device
-// may not have the same name. The error wraps [optimize.ErrControl] for a trace with control flow.
+// Optimize returns a trace that does the same on the same buffers in less of the device's time. Its
+// Save says what was changed. t may be released. The error wraps [optimize.ErrControl] for a trace
+// with control flow, [optimize.ErrNames] for buffers of one name.
 func (t *Trace) Optimize(ctx context.Context) (*Trace, error) {
-	var b bytes.Buffer
-	fail := func(err error) error { return t.parts[0].q.d.objectError("optimize trace", t.name, err) }
-	if err := t.save(ctx, &b, nil); err != nil {
-		return nil, fail(err)
-	}
-	files, err := tracebuf.DecodeAll(&b)
+	var file, short bytes.Buffer
+	err := t.save(ctx, &file, nil)
 	if err == nil {
-		files, err = optimize.Files(files)
+		err = optimize.Rewrite(&short, &file)
 	}
-	if err == nil {
-		err = tracebuf.EncodeAll(&b, files)
-	}
-	bufs, ds := t.Buffers(), t.devices()
-	for i, o := range bufs {
-		if k := slices.IndexFunc(bufs, func(b *Buffer) bool { return b.d == o.d && b.name == o.name }); k < i && err == nil {
-			err = fmt.Errorf("two of its buffers are called %q", o.name)
-		}
-	}
+	ds := t.devices()
 	if err != nil {
-		return nil, fail(err)
+		return nil, ds[0].objectError("optimize trace", t.name, err)
 	}
-	return ds[0].LoadTrace(ctx, &b, WithDevices(ds[1:]...), WithBuffers(bufs...))
+	return ds[0].LoadTrace(ctx, &short, WithDevices(ds[1:]...), WithBuffers(t.Buffers()...))
 }
 
 type loading struct {
@@ -653,8 +638,9 @@ func (l *loading) take(i int, b *Buffer) error {
 	}
 	same := b.ext.Kind == allocator.Kind(want.Kind) && b.Size() == want.Size && b.PageSize() == want.PageSize
 	if !same || b.ext.Addr != want.Addr && l.movable(i) != nil {
-		return fmt.Errorf("buffer %q is %d B of %v in pages of %d B at %#x, the trace was recorded with %d B of %v in pages of %d B at %#x",
-			b.name, b.Size(), b.ext.Kind, b.PageSize(), b.ext.Addr, want.Size, allocator.Kind(want.Kind), want.PageSize, want.Addr)
+		const is = "%d B of %v in pages of %d B at %#x"
+		return fmt.Errorf("buffer %q is "+is+", the trace was recorded with "+is, b.name, b.Size(), b.ext.Kind, b.PageSize(), b.ext.Addr,
+			want.Size, allocator.Kind(want.Kind), want.PageSize, want.Addr)
 	}
 	if !reflect.DeepEqual(b.dist, plan.dist) {
 		return fmt.Errorf("buffer %q is %v over %s, the trace was recorded with one that is %v over %s", b.name, b.Layout(), b.where(),
@@ -675,8 +661,7 @@ func (b *Buffer) where() string {
 
 func (l *loading) use(i int, b *Buffer) error {
 	if stride := int(b.PageStride()); stride != l.f.Image.Buffers[i].Stride {
-		return fmt.Errorf("the pages of buffer %q are %d B apart here, and were %d B apart when the trace was recorded", b.name, stride,
-			l.f.Image.Buffers[i].Stride)
+		return fmt.Errorf("the pages of buffer %q are %d B apart, in the trace %d B", b.name, stride, l.f.Image.Buffers[i].Stride)
 	}
 	l.made[i] = b
 	for _, t := range l.parts {

@@ -139,7 +139,7 @@ func TestOptimizedTrace(t *testing.T) {
 		}
 		namesake := b.Load(b.Adder("adder", chip.Core{}, in, b.Pages("in", 8), 3))
 		_, err := b.Capture("namesakes", namesake).Optimize(b.Ctx)
-		b.Says(err, `optimize trace "namesakes"`, `two of its buffers are called "in"`)
+		b.Says(err, `optimize trace "namesakes"`, `two buffers have the same name: "in"`)
 	})
 }
 

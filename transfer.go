@@ -13,7 +13,7 @@ import (
 )
 
 // Write writes data to a buffer, from byte off on, after everything so far in the queue has run. It
-// returns once the data are copied; the device may still be busy. Whole pages are the fastest.
+// returns once the data are copied; the device may still be busy.
 // Memory is written in units of 16 to 64 bytes, and partial units are read first. That read waits
 // for the queue, and nothing else may write to the same unit meanwhile. If ctx ends while a long
 // write waits for room, its first part is written; the queue goes on. The error is a
@@ -238,7 +238,7 @@ func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
 
 // ReadTo reads n bytes from a buffer, from byte off on, into pinned host memory from byte at on,
 // after everything so far in the queue has run, and waits for them. The device writes them there
-// itself. ReadTo allocates nothing unless the host copies.
+// itself.
 //
 // No copy is needed where off, counted from the start of its page, and at are equal modulo 16.
 // Otherwise the host copies. It also copies the first bytes up to a multiple of 16, and pages below

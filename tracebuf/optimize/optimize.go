@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -17,6 +18,29 @@ import (
 
 // ErrControl: the trace has control flow, whose commands name places among the commands.
 var ErrControl = errors.New("a trace with loops, conditions, calls or computed arguments can't be optimized")
+
+// ErrNames: two buffers of a device have the same name, so a file can't tell which is which.
+var ErrNames = errors.New("two buffers have the same name")
+
+// Rewrite is Files for a trace that is loaded again with the buffers that it has, by their names.
+func Rewrite(to io.Writer, from io.Reader) error {
+	files, err := tracebuf.DecodeAll(from)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		for i := 0; f != nil && i < len(f.Image.Buffers); i++ {
+			name := f.Image.Buffers[i].Name
+			if slices.ContainsFunc(f.Image.Buffers[:i], func(b tracebuf.Buffer) bool { return b.Name == name }) {
+				return fmt.Errorf("optimize: %w: %q", ErrNames, name)
+			}
+		}
+	}
+	if files, err = Files(files); err != nil {
+		return err
+	}
+	return tracebuf.EncodeAll(to, files)
+}
 
 // A ProofError says where an optimized trace would do something else: a fault of this package.
 type ProofError struct {
