@@ -162,7 +162,7 @@ func (d *machine) bringUp(ctx context.Context) error {
 		}
 	}
 	d.goSlots = map[chip.Core]uint8{}
-	return d.selectGoMessages()
+	return d.selectGoMessages(ctx)
 }
 
 func (d *machine) loadFirmware(f *Firmware, cores chip.Range) error {

@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
@@ -253,7 +255,7 @@ func (s *SubDevices) Workers(sub uint8) uint32 { return s.n[sub] }
 
 // selectGoMessages has the workers read the go messages of their sub-devices, or of their queues'
 // sets with tt-metal's dispatchers. Workers of none read a message that no queue sends.
-func (d *machine) selectGoMessages() error {
+func (d *machine) selectGoMessages(ctx context.Context) error {
 	slot := func(c chip.Core) uint32 {
 		if d.opts.QueueFirmware == nil {
 			return 0
@@ -283,17 +285,43 @@ func (d *machine) selectGoMessages() error {
 			return fmt.Errorf("dispatch: base firmware of %v has one go message, so no sub-devices: use one from ttnn 0.63.0 or newer",
 				d.worker.Revision)
 		}
-		if err := d.write(c, l1.Go+4*n, []byte{0, 0, 0, postmortem.SignalDone}); err != nil {
+		if err := d.selectGoMessage(ctx, c, n); err != nil {
 			return fmt.Errorf("dispatch: go message %d of %v: %w", n, c, err)
-		}
-		if err := d.write(c, l1.GoIndex, binary.LittleEndian.AppendUint32(nil, n)); err != nil {
-			return fmt.Errorf("dispatch: number of the go message of %v: %w", c, err)
-		}
-		// The number has to land before a go signal by the dispatcher: nothing else orders the two.
-		if err := d.report.Read(c, l1.GoIndex, make([]byte, 4)); err != nil {
-			return fmt.Errorf("dispatch: number of the go message of %v: %w", c, err)
 		}
 		d.goSlots[c] = uint8(n)
 	}
 	return nil
+}
+
+// selectGoMessage returns after the worker has read go message n. Dispatchers multicast all go
+// messages to the whole grid: a worker between its loads of the old number and of that signal would
+// take the signal, and reply to the address in message n. So the host sends a reset in message n
+// and waits until the worker clears its read pointer. It waits twice, because a worker that ends
+// a program may write a zero too.
+func (d *machine) selectGoMessage(ctx context.Context, c chip.Core, n uint32) error {
+	l1 := &d.worker.L1
+	word := func(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
+	if err := errors.Join(d.write(c, l1.Go+4*n, word(uint32(cq.SignalResetReadPtrHost)<<24)), d.write(c, l1.GoIndex, word(n)),
+		d.report.Read(c, l1.GoIndex, make([]byte, 4))); err != nil {
+		return err
+	}
+	for range 2 {
+		if err := d.write(c, l1.LaunchReadPtr, word(1)); err != nil {
+			return err
+		}
+		w := newWaiter(firmwareTimeout, Pace{}, &d.naps)
+		for p := make([]byte, 4); ; {
+			if err := errors.Join(d.report.Read(c, l1.LaunchReadPtr, p), d.kd.Fault()); err != nil {
+				return err
+			}
+			if binary.LittleEndian.Uint32(p) == 0 {
+				break
+			}
+			if err := w.pause(ctx); err != nil {
+				return fmt.Errorf("no reset of the read pointer; %v: %w", d.report.Core(c), err)
+			}
+		}
+	}
+	// The message has to land before a go signal by the dispatcher: nothing else orders the two.
+	return errors.Join(d.write(c, l1.Go+4*n, word(uint32(cq.SignalDone)<<24)), d.report.Read(c, l1.Go+4*n, make([]byte, 4)))
 }

@@ -207,7 +207,7 @@ func (d *Device) divide(ctx context.Context, s *SubDevices) error {
 			sets = append(sets, &workers{workerSet: d.sets[0]})
 		}
 	}
-	if err := d.selectGoMessages(); err != nil {
+	if err := d.selectGoMessages(ctx); err != nil {
 		return err
 	}
 	for _, q := range d.queues {
