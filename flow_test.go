@@ -610,7 +610,8 @@ func TestParallel(t *testing.T) {
 	onAll(t, func(b *bench) {
 		const pages, each, around = 64, 4, 100
 		n := []*reprise.Buffer{b.Pages("0", pages), b.Pages("1", pages)}
-		add := []*reprise.Executable{b.Load(b.Adder("add 1", chip.Core{}, n[0], n[0], 1)), b.Load(b.Adder("add 2", chip.Core{X: 3, Y: 2}, n[1], n[1], 2))}
+		add := []*reprise.Executable{b.Load(b.Adder("add 1", chip.Core{}, n[0], n[0], 1)),
+			b.Load(b.Adder("add 2", chip.Core{X: 3, Y: 2}, n[1], n[1], 2))}
 		move := b.Load(b.Adder("move", chip.Core{X: 1}, n[0], n[1], around))
 		branch := func(r *reprise.Recorder, i int) func() error {
 			return func() error {
@@ -646,7 +647,8 @@ func TestParallel(t *testing.T) {
 			"step":   func(t *reprise.Trace) error { return t.Debug().Step(b.Ctx, func(int) error { ran++; return nil }) },
 			"check":  func(t *reprise.Trace) error { return errors.Join(t.Debug().Check(b.Ctx), t.Replay(b.Ctx)) },
 		} {
-			for _, tr := range []*reprise.Trace{tr, value(b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(n...)))(b)} {
+			loaded := value(b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(n...)))(b)
+			for _, tr := range []*reprise.Trace{tr, loaded} {
 				b.Must(tr.Set("0", 1000))
 				b.Write(n[0], 0)
 				b.Must(do(tr))
