@@ -24,6 +24,9 @@ type Branches []map[chip.Core]string
 
 // Add adds a program to the last branch, if there is one.
 func (b Branches) Add(im *Image) error {
+	if len(b) == 0 {
+		return nil // without an allocation
+	}
 	var e SharedCoresError
 	for i, on := range b {
 		for _, c := range im.where {
