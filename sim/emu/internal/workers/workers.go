@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Pool is goroutines that do jobs beside Run's caller, started once there are jobs for two.
@@ -19,6 +20,7 @@ type Pool struct {
 
 	open   atomic.Bool  // goroutines may still begin
 	active atomic.Int32 // goroutines that have begun, or look whether they may
+	polls  atomic.Int32 // goroutines that poll for jobs
 	mu     sync.Mutex
 	idle   sync.Cond // of mu: active became 0
 }
@@ -35,7 +37,7 @@ func (w *Pool) Run(n, jobs int, do func(job int)) {
 	w.do, w.jobs = do, jobs
 	w.next.Store(0)
 	w.open.Store(true)
-	for range n - 1 {
+	for range n - 1 - int(w.polls.Load()) {
 		select {
 		case w.wake <- struct{}{}:
 		default: // a goroutine that has not woken yet takes this one's place
@@ -57,9 +59,14 @@ func (w *Pool) Run(n, jobs int, do func(job int)) {
 	w.do = nil
 }
 
-// jobPolls is how often goroutines poll before they sleep: some 0.3 ms. Waking one may take as long
-// as the next jobs.
-const jobPolls = 3000
+// Waking a goroutine may take as long as the next jobs. So goroutines poll before they sleep, for
+// the time that their last jobs took, and let others run every pollsAtOnce polls.
+const (
+	mostPolling = 300 * time.Microsecond
+	pollsAtOnce = 500
+
+	jobPolls = 3000 // for the end of others' jobs
+)
 
 func (w *Pool) hire(n int) {
 	if w.wake == nil {
@@ -74,7 +81,8 @@ func (w *Pool) hire(n int) {
 
 func (w *Pool) helper() {
 	defer w.group.Done()
-	for w.await() {
+	for worked := time.Duration(0); w.await(worked); {
+		begun := time.Now()
 		w.active.Add(1)
 		if w.open.Load() { // else others were quicker
 			w.work()
@@ -84,17 +92,22 @@ func (w *Pool) helper() {
 			w.idle.Signal()
 			w.mu.Unlock()
 		}
+		worked = time.Since(begun)
 	}
 }
 
 // await waits until there may be jobs, false if there will be none.
-func (w *Pool) await() bool {
-	for range jobPolls {
-		if w.open.Load() {
-			return true
+func (w *Pool) await(poll time.Duration) bool {
+	w.polls.Add(1)
+	for end := time.Now().Add(min(poll, mostPolling)); time.Now().Before(end); runtime.Gosched() {
+		for range pollsAtOnce {
+			if w.open.Load() {
+				w.polls.Add(-1)
+				return true
+			}
 		}
-		runtime.Gosched()
 	}
+	w.polls.Add(-1)
 	_, ok := <-w.wake
 	return ok
 }
