@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
 
@@ -79,7 +80,7 @@ func optimizedModels(b *bench) {
 		is := b.clocks(short)
 		expect.NoDiff(b, b.toHost(y).Data, want, "%s", name)
 		before, after := bytesOf(m.Trace), bytesOf(short)
-		if after > before {
+		if most := map[string]int{"chain": before / 2}[name]; after > cmp.Or(most, before) { // its cores share arguments
 			b.Errorf("%s: %d B of commands became %d B", name, before, after)
 		}
 		b.Logf("%s: %d B of commands became %d B, %d clocks %d", name, before, after, was, is)

@@ -735,7 +735,7 @@ func TestTTNNVisualizer(t *testing.T) {
 	r := newTTNN(t)
 	for _, args := range [][]string{{"wormhole"}, {"blackhole"}, {"wormhole", "slow"}} {
 		dir := t.TempDir()
-		vendors, own := filepath.Join(dir, "theirs"), filepath.Join(dir, "ours")
+		vendors, own := filepath.Join(dir, "vendors"), filepath.Join(dir, "own")
 		out, errs, code := r.output(append([]string{"--chip", args[0], "testdata/ttnn_report.py", dir}, args[1:]...)...)
 		if code != 0 || !strings.Contains(out, "captured") {
 			t.Fatalf("%v: exit code %d, printed %q: %s", args, code, out, errs)

@@ -1,4 +1,4 @@
-"""Captures operations into DIR/report.json and files beside it, which TT-NN itself imports into DIR/theirs: ttnn_report.py DIR [slow]."""
+"""Captures operations into DIR/report.json and files beside it, which TT-NN itself imports into DIR/vendors: ttnn_report.py DIR [slow]."""
 import pathlib, sys, types
 import ttnn
 
@@ -33,8 +33,8 @@ if newer:
 host = ttnn.from_device(e)
 s = ttnn.softmax(b, dim=-1)
 ttnn.graph.end_graph_capture_to_file(str(folder / "report.json"))
-ttnn.graph.import_report(folder / "report.json", folder / "theirs")
-for to in folder, folder / "theirs":
+ttnn.graph.import_report(folder / "report.json", folder / "vendors")
+for to in folder, folder / "vendors":
     ttnn.save_config_to_json_file(to / "config.json")
 ttnn.close_device(device)
 print("captured")
